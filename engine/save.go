@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// saveTime is how long one try of a save may take.
+const saveTime = 10 * time.Second
+
+// lastSaveTime is how long saves are tried once the process stops or the caller
+// is gone.
+const lastSaveTime = 3 * time.Second
+
+// save stores changes under the fence. It goes on trying while the database
+// can't be asked, with growing pauses, and while the lease of this process is
+// over but nobody has taken the run. What it returns is final: nil, an error
+// that matches ErrLeaseLost, or that the process stopped first.
+func (x *execution) save(c Changes) error {
+	c.WriteID = NewUUID()
+	ctx, stop := x.saveContext()
+	defer stop()
+	pause := 10 * time.Millisecond
+	for {
+		err := x.trySave(ctx, c)
+		if err == nil {
+			x.apply(c)
+			return nil
+		}
+		if again, final := x.refused(err); final != nil {
+			return final
+		} else if again {
+			continue
+		}
+		if x.e.seldom("save", time.Second) {
+			x.e.config.Logger.Warn("a save did not work; trying on", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+func (x *execution) trySave(ctx context.Context, c Changes) error {
+	if err := x.e.lease.await(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTime)
+	defer cancel()
+	version, err := x.e.config.Store.Save(ctx, x.fence, c)
+	if err == nil {
+		x.fence.Version = version
+	}
+	return err
+}
+
+// saveContext outlives the run's own: an outcome is to be stored also when the
+// caller has gone. It is bounded once nobody can wait any longer.
+func (x *execution) saveContext() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(x.e.life)
+	giveUp := func() { time.AfterFunc(lastSaveTime, func() { cancel(ErrShutdown) }) }
+	stopCaller := context.AfterFunc(x.caller, giveUp)
+	stopLife := context.AfterFunc(x.life, func() {
+		if errors.Is(context.Cause(x.life), ErrShutdown) {
+			giveUp()
+		}
+	})
+	return ctx, func() { stopCaller(); stopLife(); cancel(nil) }
+}
+
+// refused judges the answer to a save: to be tried again at once, or final.
+// Neither means that the database could not be asked.
+func (x *execution) refused(err error) (again bool, final error) {
+	if errors.Is(err, ErrUnstorable) {
+		return false, err
+	}
+	f, ok := errors.AsType[*FenceError](err)
+	switch {
+	case !ok:
+		return false, nil
+	case f.Lost && f.Owner == x.fence.Token:
+		return false, nil // our lease is over, and nobody has taken the run: once renewed it is accepted
+	case f.Lost:
+		x.logLost(f)
+		return false, f
+	}
+	return x.reread(f)
+}
+
+// reread looks why a save is stale although the token is ours: somebody with a
+// right to do so has changed the header. The save is repeated on the version
+// that is there; the node is not run again.
+func (x *execution) reread(f *FenceError) (again bool, final error) {
+	ctx, cancel := context.WithTimeout(x.e.life, saveTime)
+	defer cancel()
+	now, err := x.e.config.Store.Get(ctx, x.rec.ID)
+	switch {
+	case err != nil:
+		return false, nil
+	case now.Owner == x.fence.Token && now.Status == x.rec.Status && now.Version != x.fence.Version:
+		x.fence.Version = now.Version
+		return true, nil
+	case now.Owner == x.fence.Token:
+		return false, nil
+	}
+	f.Lost, f.Found, f.Owner, f.Process = true, now.Version, now.Owner, now.Process
+	x.logLost(f)
+	return false, f
+}
+
+func (x *execution) logLost(f *FenceError) {
+	x.e.config.Logger.Warn("reactor.run.ownership_lost", "run", x.rec.ID, "reactor", x.rec.Reactor, "answer", "lost",
+		"token", x.fence.Token, "expected", f.Expected, "found", f.Found, "owner", f.Owner, "process", f.Process)
+}
+
+// apply brings the loaded record up to what was saved.
+func (x *execution) apply(c Changes) {
+	if c.Status != "" {
+		x.rec.Status = c.Status
+	}
+	if c.Rollback != "" {
+		x.rec.Rollback = c.Rollback
+	}
+	if c.Output != nil {
+		x.rec.Output = c.Output
+	}
+	if c.Failure != nil {
+		x.rec.Failure = c.Failure
+	}
+	if c.Reason != "" {
+		x.rec.Reason, x.rec.ReasonPath = c.Reason, c.ReasonPath
+	}
+	x.rec.Version = x.fence.Version
+	for _, n := range c.Nodes {
+		x.applyNode(n)
+	}
+}
+
+func (x *execution) applyNode(n NodeChange) {
+	row := n.NodeRow
+	if old := x.nodes[row.Path]; old != nil && n.Keep {
+		row.Input, row.Output = old.Input, old.Output
+	}
+	if row.State == NodeWaiting {
+		row.Due = x.now().Add(n.DueIn)
+	}
+	x.nodes[row.Path] = &row
+}

@@ -1,0 +1,336 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Drive claims the runs of a wake-up and drives each until it ends, parks or is
+// handed back; runs that others own, that are final or not due are passed over.
+// It is for adapters that deliver wake-ups, such as package river: when ctx
+// ends, bodies get ErrShutdown and their runs are handed back. The error is one
+// of the start of the engine or of the claim; then nothing was claimed and the
+// wake-up may be delivered again.
+func (e *Engine) Drive(ctx context.Context, w Wake) error {
+	if err := e.start(ctx); err != nil {
+		return err
+	}
+	free, err := e.takeSeats(ctx, len(w.Runs))
+	if err != nil {
+		return err
+	}
+	claims, err := e.claim(ctx, w, free)
+	if err != nil {
+		e.freeSeats(free)
+		return fmt.Errorf("claim runs: %w", err)
+	}
+	e.freeSeats(free - len(claims.Claimed))
+	var drives sync.WaitGroup
+	for _, c := range claims.Claimed {
+		drives.Go(func() {
+			defer e.freeSeats(1)
+			e.driveClaimed(ctx, c)
+		})
+	}
+	locked := e.notClaimed(claims.Refused)
+	drives.Wait()
+	return e.again(ctx, w, locked)
+}
+
+// lockedPause is how long a claim waits before it tries a locked run once more.
+const lockedPause = 50 * time.Millisecond
+
+// again tries runs whose rows were locked once more, one by one.
+func (e *Engine) again(ctx context.Context, w Wake, locked []string) error {
+	for _, run := range locked {
+		select {
+		case <-ctx.Done():
+			return nil // the sweep wakes it
+		case <-time.After(lockedPause):
+		}
+		free, err := e.takeSeats(ctx, 1)
+		if err != nil {
+			return nil
+		}
+		claims, err := e.claim(ctx, Wake{Runs: []string{run}, Queue: w.Queue, Priority: w.Priority}, free)
+		if err != nil {
+			e.freeSeats(free)
+			return fmt.Errorf("claim runs: %w", err)
+		}
+		for _, c := range claims.Claimed {
+			e.driveClaimed(ctx, c)
+		}
+		e.freeSeats(free)
+	}
+	return nil
+}
+
+// claim asks for as many runs as there are seats; the others are queued anew in
+// the same transaction.
+func (e *Engine) claim(ctx context.Context, w Wake, seats int) (Claims, error) {
+	c := Claim{Process: e.processID(), Knows: e.self("").Knows}
+	for _, run := range w.Runs[:seats] {
+		if isUUID(run) {
+			c.Wants = append(c.Wants, Want{Run: run, Token: NewUUID(), WriteID: NewUUID()})
+		}
+	}
+	if rest := w.Runs[seats:]; len(rest) > 0 {
+		c.Rest = []Wake{{Runs: rest, Queue: w.Queue, Priority: w.Priority}}
+	}
+	if len(c.Wants) == 0 {
+		return Claims{}, nil
+	}
+	return e.config.Store.Claim(context.WithoutCancel(ctx), c)
+}
+
+// takeSeats waits for one free seat and takes up to n.
+func (e *Engine) takeSeats(ctx context.Context, n int) (int, error) {
+	select {
+	case e.seats <- struct{}{}:
+	case <-ctx.Done():
+		return 0, callerGone(ctx)
+	case <-e.stopping:
+		return 0, errClosed
+	}
+	for taken := 1; taken < n; taken++ {
+		select {
+		case e.seats <- struct{}{}:
+		default:
+			return taken, nil
+		}
+	}
+	return max(n, 1), nil
+}
+
+func (e *Engine) freeSeats(n int) {
+	for range n {
+		<-e.seats
+	}
+}
+
+// notClaimed logs why, and returns the runs whose rows were locked.
+func (e *Engine) notClaimed(refused []Refusal) (locked []string) {
+	for _, r := range refused {
+		switch {
+		case r.Why == WhyLocked:
+			locked = append(locked, r.Run)
+		case r.Why == WhyUnknown && e.seldom("unknown "+r.Reactor, time.Minute):
+			e.config.Logger.Info("a run is left to other processes: its reactor, or that version, is not registered here", "run", r.Run, "reactor", r.Reactor)
+		default:
+			e.config.Logger.Debug("nothing to drive", "run", r.Run, "reason", string(r.Why))
+		}
+	}
+	return locked
+}
+
+// driveClaimed drives one run that was claimed for workers.
+func (e *Engine) driveClaimed(ctx context.Context, c Claimed) {
+	def := e.definitionOf(c.Reactor, c.Definition)
+	x := newExecution(ctx, e, def, &c.Record, e.processID())
+	x.fence.Process = c.Process
+	x.taken, x.inPlace = c.TakenFrom != "", e.memory != nil
+	if x.taken {
+		e.config.Logger.Info("a run is taken over from a dead owner", "run", c.ID, "reactor", c.Reactor,
+			"from", c.TakenFrom, "from_process", c.TakenFromProcess, "owner", c.Owner, "process", c.Process)
+	}
+	end := e.drive(x)
+	if end.err != nil && end.way == unsaved {
+		e.config.Logger.Error("a run's state could not be stored; it is taken over once the lease is over", "run", c.ID, "reactor", c.Reactor, "error", end.err)
+	}
+}
+
+// drive carries an execution to its end. After a lapse of the lease it goes on
+// where the store has the run, if it is still ours.
+func (e *Engine) drive(x *execution) ending {
+	for {
+		if !e.enter(x) {
+			return x.giveBack()
+		}
+		end, goOn := x.fit()
+		if goOn {
+			end = x.drive()
+		}
+		e.leave(x)
+		if x.rec.Status.Final() {
+			e.announce(x.rec.ID)
+		}
+		if end.way != lapsed {
+			return end
+		}
+		again, err := e.regain(x)
+		if err != nil {
+			return ending{way: lost, err: err}
+		}
+		x = x.continueAs(again)
+	}
+}
+
+// regain waits until the lease lives again, and reads whether the run is still
+// ours.
+func (e *Engine) regain(x *execution) (*Record, error) {
+	for {
+		if err := e.lease.await(e.life); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(e.life, saveTime)
+		rec, err := e.config.Store.Get(ctx, x.rec.ID)
+		cancel()
+		switch {
+		case err == nil && rec.Owner == x.fence.Token && rec.Lease.After(rec.Now):
+			return rec, nil
+		case err == nil && rec.Owner != x.fence.Token:
+			x.logLost(&FenceError{Run: x.rec.ID, Lost: true, Expected: x.fence.Version, Found: rec.Version, Owner: rec.Owner, Process: rec.Process})
+			return nil, ErrLeaseLost
+		case errors.Is(err, ErrRunNotFound):
+			return nil, err
+		}
+		select {
+		case <-e.life.Done():
+			return nil, context.Cause(e.life)
+		case <-time.After(lockedPause):
+		}
+	}
+}
+
+// continueAs is the execution that goes on with the run after a lapse. What it
+// knew by itself, it keeps: the caller must find its own x again.
+func (x *execution) continueAs(rec *Record) *execution {
+	y := newExecution(x.caller, x.e, x.def, rec, x.fence.Process)
+	y.here, y.inPlace, y.causes = x.here, x.inPlace, x.causes
+	*x = *y
+	return x
+}
+
+// fit compares the run's graph with the definition at hand. A run that does not
+// fit is given up with the reason, until a process with a fitting definition
+// appears.
+func (x *execution) fit() (ending, bool) {
+	if x.rec.Fingerprint == x.def.stored.Fingerprint && x.rec.Blocked == "" {
+		return ending{}, true
+	}
+	why, err := x.misfit()
+	if err != nil {
+		x.e.config.Logger.Warn("the stored graph of a run can't be read", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
+		why = "its stored graph can't be read: " + cleanText(textOf(err), 1<<10)
+	}
+	if why != "" {
+		if err := x.save(Changes{Release: true, Blocked: &why}); err != nil {
+			return x.saved(err), false
+		}
+		x.e.config.Logger.Warn("a run is blocked: the definition at hand does not fit", "run", x.rec.ID, "reactor", x.rec.Reactor, "blocked", why)
+		return ending{way: parked}, false
+	}
+	none := ""
+	err = x.save(Changes{Blocked: &none, Fingerprint: x.def.stored.Fingerprint})
+	return x.saved(err), err == nil
+}
+
+func (x *execution) misfit() (string, error) {
+	if x.rec.Fingerprint == x.def.stored.Fingerprint {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(x.e.life, saveTime)
+	defer cancel()
+	stored, err := x.e.config.Store.Graph(ctx, x.rec.Fingerprint)
+	if err != nil {
+		return "", err
+	}
+	if stored == nil {
+		return "graph " + x.rec.Fingerprint + " is not stored", nil
+	}
+	old, err := readGraph(stored)
+	if err != nil {
+		return "", err
+	}
+	difference := x.def.graph.misfit(old, func(name string) bool { return x.nodes[name] != nil })
+	if difference == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("definition v%d (%s) does not fit its graph %s: %s; it goes on with a build that fits", x.def.version, x.def.stored.Fingerprint, x.rec.Fingerprint, difference), nil
+}
+
+// Works tells the engine that this process has workers for a queue, with room
+// for so many runs at once, and begins heartbeat and sweeper in the background.
+// It is for adapters, before their workers start.
+func (e *Engine) Works(queue string, seats int) {
+	e.mu.Lock()
+	if !slices.Contains(e.queues, queue) {
+		e.queues = append(e.queues, queue)
+	}
+	if cap(e.seats) != seats {
+		e.seats = make(chan struct{}, seats)
+	}
+	e.mu.Unlock()
+	go e.startInBackground()
+}
+
+// startInBackground begins as soon as the database can be asked.
+func (e *Engine) startInBackground() {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		ctx, cancel := context.WithTimeout(e.life, saveTime)
+		err := e.start(ctx)
+		cancel()
+		if err == nil || e.isClosing() {
+			return
+		}
+		if e.seldom("start", 10*time.Second) {
+			e.config.Logger.Warn("the engine can't begin yet; trying on", "error", err)
+		}
+		select {
+		case <-e.life.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Queue is the queue of the engine's wake-ups.
+func (e *Engine) Queue() string { return e.config.Queue }
+
+// Logger is the engine's logger.
+func (e *Engine) Logger() *slog.Logger { return e.config.Logger }
+
+// StartJSON stores a run of the newest registered version of a reactor, for
+// adapters and tools that have JSON. An input that breaks its contract is
+// stored as a failed run, whose id is returned without an error. Its errors
+// match ErrNotRegistered, ErrKeyConflict or are those of the database.
+func (e *Engine) StartJSON(ctx context.Context, reactor string, input json.RawMessage, o StartOptions) (runID string, err error) {
+	if err := e.start(ctx); err != nil {
+		return "", err
+	}
+	e.mu.Lock()
+	def := e.newest[reactor]
+	e.mu.Unlock()
+	if def == nil {
+		return "", refuse(ErrNotRegistered, "reactor %s is not registered in this process: give it to engine.New", cleanText(reactor, maxName))
+	}
+	if o, err = e.options(def, "StartJSON", []StartOptions{o}, false); err != nil {
+		return "", err
+	}
+	if err := checkJSON(input, e.config.Limits.Value); err != nil {
+		return "", fmt.Errorf("reactor %s: input: %w", reactor, err)
+	}
+	normal, refused := def.accept(e, input)
+	run, err := e.newRun(def, normal, o)
+	if err != nil {
+		return "", err
+	}
+	if refused != nil {
+		failure := e.storeRefused(ctx, nil, run, refused)
+		if r, ok := errors.AsType[*RunError](failure); ok {
+			return r.RunID, nil
+		}
+		return "", failure
+	}
+	created, err := e.create(ctx, nil, []NewRun{run})
+	if err != nil {
+		return "", err
+	}
+	return created[0].ID, nil
+}

@@ -1,0 +1,32 @@
+package pgstore
+
+import (
+	"encoding/json"
+
+	"github.com/pgreactor/reactor/engine"
+)
+
+// Statements are all statements of the package, by name.
+func Statements() map[string]string { return statements }
+
+// InSchema is the text of a statement as this store sends it.
+func (s *Store) InSchema(text string) string { return s.sql(text) }
+
+// SaveArguments are the parameters of a save of one node of a run.
+func SaveArguments(run, token, write string) []any {
+	return saveArguments(engine.Fence{Run: run, Token: token, Version: 2}, &engine.Changes{
+		WriteID: write, Output: json.RawMessage(`1`),
+		Nodes: []engine.NodeChange{{NodeRow: engine.NodeRow{Path: "a", Kind: "step", State: engine.NodeDone, Seq: 1}}},
+	})
+}
+
+// CreateArguments are the parameters of a creation of one run.
+func CreateArguments(run, write, key string) []any {
+	return createArguments([]engine.NewRun{{
+		Header: engine.Header{
+			ID: run, Root: run, Kind: engine.Root, Reactor: "checkout", Definition: 1, Fingerprint: "f1",
+			Status: engine.Pending, StartKey: key, Queue: "reactor", Priority: 2,
+		},
+		WriteID: write, Input: json.RawMessage(`1`),
+	}})
+}
