@@ -15,7 +15,6 @@ import (
 // A Builder collects the nodes of the reactor under definition.
 type Builder struct {
 	def      *definition
-	holder   *node // the node that runs this scope; nil for a reactor's own
 	graph    []*node
 	problems []Problem
 	sealed   bool

@@ -185,7 +185,7 @@ func searchable(plain json.RawMessage, hidden redaction) map[string]string {
 	}
 	fields := map[string]string{}
 	for name, raw := range top {
-		if text, ok := scalar(raw); ok && len(name) <= maxField && !slices.Contains(hidden, name) {
+		if text, ok := scalar(raw); ok && len(name) <= maxField && !hidden.hides(name) {
 			fields[name] = text
 		}
 	}

@@ -129,13 +129,22 @@ func (f *valueFault) hide() *valueFault {
 	return f
 }
 
-// maxPath bounds a path in a message; deep ones are cut.
-const maxPath = 200
+// maxPath bounds a path in a message, maxDeepPath one of many steps, which is
+// that of a cycle or of nesting without end.
+const (
+	maxPath     = 200
+	maxDeepPath = 40
+	manySteps   = 20
+)
 
 func (f *valueFault) field() string {
+	limit := maxPath
+	if len(f.path) > manySteps {
+		limit = maxDeepPath
+	}
 	var path string
 	for i := len(f.path) - 1; i >= 0; i-- {
-		if len(path) > maxPath {
+		if len(path) > limit {
 			return path + "…"
 		}
 		path = joinPath(path, f.path[i])

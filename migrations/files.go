@@ -19,6 +19,7 @@ import (
 var (
 	defaultSchema = regexp.MustCompile(`\breactor\.`)
 	annotation    = regexp.MustCompile(`(?m)^-- \+goose (Up|Down)[ \t]*$`)
+	noTransaction = regexp.MustCompile(`(?m)^-- \+goose NO TRANSACTION[ \t]*$`)
 )
 
 // inSchema is sql for the schema called name.
@@ -62,7 +63,8 @@ type renderedFile struct {
 func (f renderedFile) Read(p []byte) (int, error) { return f.text.Read(p) }
 
 // transactionStart makes the transaction of a migration depend on no setting of
-// the role and the database, and not keep others waiting for long.
+// the role and the database, and not keep others waiting for long. Where there is
+// no transaction, because an index is built concurrently, it does nothing.
 var transactionStart = "\nset transaction isolation level read committed, read write;\n" + searchPath + limits
 
 // forGoose are the files as the provider runs them: for the migrator's schema,
@@ -78,6 +80,7 @@ type file struct {
 	version  int64
 	name     string
 	up, down string
+	alone    bool // it can't run in a transaction
 }
 
 // readFiles returns all migrations of files, lowest version first.
@@ -116,5 +119,6 @@ func parseFile(name string, text []byte) (file, error) {
 		name:    name,
 		up:      string(bytes.TrimSpace(text[marks[0][1]:marks[1][0]])),
 		down:    string(bytes.TrimSpace(text[marks[1][1]:])),
+		alone:   noTransaction.Match(text),
 	}, nil
 }

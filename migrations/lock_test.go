@@ -90,13 +90,27 @@ func holdLock(t *testing.T, pool *pgxpool.Pool) (tx pgx.Tx, pid uint32) {
 	return tx, tx.Conn().PgConn().PID()
 }
 
+// untilLockIsTried returns when a migrator has found the lock taken.
+func untilLockIsTried(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	until(t, "Up has tried to take the lock", func() bool {
+		return queryOne(t, pool, `select (count(*) > 0)::text from pg_stat_activity
+			where datname = current_database() and query ~ 'pg_try_advisory_xact_lock|^rollback$'
+			  and pid <> pg_backend_pid()`) == "true"
+	})
+}
+
 func TestUpNamesTheOtherMigration(t *testing.T) {
 	t.Parallel()
 	pool := emptyPool(t)
 	tx, pid := holdLock(t, pool)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := migrations.Up(ctx, pool)
+	up := make(chan error, 1)
+	go func() { up <- migrations.Up(ctx, pool) }()
+	untilLockIsTried(t, pool)
+	cancel()
+	err := <-up
 	if want := fmt.Sprintf("another migration, of pid %d", pid); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want one that names %s", err, want)
 	}
@@ -112,11 +126,7 @@ func TestUpWaitsForTheOtherMigration(t *testing.T) {
 	tx, _ := holdLock(t, pool)
 	up := make(chan error, 1)
 	go func() { up <- migrations.Up(t.Context(), pool) }()
-	until(t, "Up has tried to take the lock", func() bool {
-		return queryOne(t, pool, `select (count(*) > 0)::text from pg_stat_activity
-			where datname = current_database() and query ~ 'pg_try_advisory_xact_lock|^rollback$'
-			  and pid <> pg_backend_pid()`) == "true"
-	})
+	untilLockIsTried(t, pool)
 	select {
 	case err := <-up:
 		t.Fatalf("Up did not wait: %v", err)

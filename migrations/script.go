@@ -60,14 +60,18 @@ func (s Script) print(w io.Writer, all []file) error {
 const versions = "reactor." + schema.VersionTable
 
 func (s Script) upText(files []file) string {
+	together, outside := "--single-transaction ", ""
+	if slices.ContainsFunc(files, func(f file) bool { return f.alone }) {
+		together, outside = "", "-- +goose NO TRANSACTION\n"
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- Schema %q from version %d to %d.\n", s.Schema, s.After, files[len(files)-1].version)
-	b.WriteString(`-- goose: a file of your migrations; the output of sql --down may follow in it.
--- psql: psql --single-transaction --set ON_ERROR_STOP=1 --file THIS
+	fmt.Fprintf(&b, `-- Schema %q from version %d to %d.
+-- goose: a file of your migrations; the output of sql --down may follow in it.
+-- psql: psql %s--set ON_ERROR_STOP=1 --file THIS
 -- River's tables: river migrate-get --all --up
-
+%s
 -- +goose Up
-`)
+`, s.Schema, s.After, files[len(files)-1].version, together, outside)
 	if s.After == 0 {
 		fmt.Fprintf(&b, "create schema if not exists %s;\n\n%s\n\n%s\n\n", quote(s.Schema), versionTable, versionZero)
 	}

@@ -59,8 +59,11 @@ func psql(t *testing.T, url, script string) {
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), psqlPath(t), "--no-psqlrc", "--dbname", url, "--quiet",
-		"--single-transaction", "--set", "ON_ERROR_STOP=1", "--file", file).CombinedOutput()
+	args := []string{"--no-psqlrc", "--dbname", url, "--quiet", "--set", "ON_ERROR_STOP=1", "--file", file}
+	if !strings.Contains(script, "concurrently") {
+		args = append(args, "--single-transaction")
+	}
+	out, err := exec.CommandContext(t.Context(), psqlPath(t), args...).CombinedOutput()
 	if err != nil || len(out) > 0 {
 		t.Fatalf("psql: %v\n%s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgreactor/reactor/internal/pgtest"
 	"github.com/pgreactor/reactor/migrations"
 )
 
@@ -119,4 +120,39 @@ drop table reactor.half;
 		t.Error("half of the migration stayed")
 	}
 	upWith(t, pool, steps)
+}
+
+// withIndex are steps with one that builds an index without keeping out writers.
+func withIndex() fstest.MapFS {
+	files := firstSteps(2)
+	files["0003_third.sql"] = &fstest.MapFile{Data: []byte(`-- +goose NO TRANSACTION
+-- +goose Up
+create index concurrently things_name on reactor.things (name);
+-- +goose Down
+drop index concurrently reactor.things_name;
+`)}
+	return files
+}
+
+func TestUpOutsideATransaction(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Empty(t)
+	pool, direct := open(t, url), emptyPool(t)
+	upWith(t, direct, steps)
+	want := dump(t, direct, "reactor")
+	upWith(t, pool, withIndex())
+	if diff := cmp.Diff(want, dump(t, pool, "reactor")); diff != "" {
+		t.Errorf("schema (-with a plain index +got):\n%s", diff)
+	}
+	if r, err := migratorOf(t, pool, withIndex()).Down(t.Context(), 1); err != nil || r.After.Version != 2 {
+		t.Errorf("down led to version %d (%v), want 2", r.After.Version, err)
+	}
+
+	psql(t, url, scriptOf(t, migrations.Script{After: 2}, withIndex()))
+	if diff := cmp.Diff(want, dump(t, pool, "reactor")); diff != "" {
+		t.Errorf("schema by psql (-with a plain index +got):\n%s", diff)
+	}
+	if _, err := gooseOf(t, emptyPool(t), scriptOf(t, migrations.Script{}, withIndex())).Up(t.Context()); err != nil {
+		t.Errorf("goose: %v", err)
+	}
 }

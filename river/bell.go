@@ -3,6 +3,7 @@ package river
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,30 +11,28 @@ import (
 )
 
 const (
-	bellPause   = 10 * time.Millisecond // after each notice, for each queue in it
+	bellPause   = 10 * time.Millisecond // after each notice
 	bellTimeout = 2 * time.Second       // of sending one
 )
 
-// A bell sends notices about queues, coalesced: what is rung during a pause is
-// sent at its end. It has a goroutine only while there is something to send or
-// a pause to keep.
+// A bell sends notices about queues, one after the other and coalesced: a queue
+// that is rung several times before its notice goes out gets one. It has a
+// goroutine only while there is something to send or a pause to keep.
 type bell struct {
-	send func(ctx context.Context, queues []string) error
+	send func(ctx context.Context, queue string) error
 
 	mu      sync.Mutex
-	wanted  map[string]struct{} // rung and not sent yet
-	ringing bool                // a goroutine is at work
-}
-
-func newBell(send func(context.Context, []string) error) *bell {
-	return &bell{send: send, wanted: map[string]struct{}{}}
+	wanted  []string // rung and not sent yet, oldest first
+	ringing bool     // a goroutine is at work
 }
 
 func (b *bell) ring(queues []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, q := range queues {
-		b.wanted[q] = struct{}{}
+		if !slices.Contains(b.wanted, q) {
+			b.wanted = append(b.wanted, q)
+		}
 	}
 	if len(b.wanted) > 0 && !b.ringing {
 		b.ringing = true
@@ -41,44 +40,42 @@ func (b *bell) ring(queues []string) {
 	}
 }
 
-// work sends what is wanted until nothing is. It rests longer the more queues
-// it told, so that the number of notices is bounded whatever the queues.
+// work sends what is wanted until nothing is.
 func (b *bell) work() {
-	for queues := b.take(); len(queues) > 0; queues = b.take() {
+	for queue, ok := b.next(); ok; queue, ok = b.next() {
 		ctx, cancel := context.WithTimeout(context.Background(), bellTimeout)
-		if err := b.send(ctx, queues); err != nil {
-			slog.Debug("a notice to River's clients was not sent; polling finds the jobs", "queues", queues, "error", err)
+		if err := b.send(ctx, queue); err != nil {
+			slog.Debug("a notice to River's clients was not sent; polling finds the jobs", "queue", queue, "error", err)
 		}
 		cancel()
-		<-time.After(time.Duration(len(queues)) * bellPause)
+		<-time.After(bellPause)
 	}
 }
 
-// take empties what is wanted; with nothing left the work is over. What is rung
-// while a notice is on its way needs another one: its job may be committed
-// after that notice is read.
-func (b *bell) take() []string {
+// next takes the oldest of what is wanted; without any the work is over. A queue
+// that is rung while its notice is on the way needs another one: its job may be
+// committed after that notice is read.
+func (b *bell) next() (queue string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	queues := make([]string, 0, len(b.wanted))
-	for q := range b.wanted {
-		queues = append(queues, q)
+	if len(b.wanted) == 0 {
+		b.ringing = false
+		return "", false
 	}
-	clear(b.wanted)
-	b.ringing = len(queues) > 0
-	return queues
+	queue = b.wanted[0]
+	b.wanted = slices.Delete(b.wanted, 0, 1)
+	return queue, true
 }
 
-// noticeSQL is River's own notice of new jobs, as its clients listen for it.
+// noticeSQL is River's own notice of a new job, as its clients listen for it.
 const noticeSQL = `
 select pg_notify(concat(coalesce(nullif($1::text, ''), current_schema()), '.river_insert'),
-                 json_build_object('queue', q)::text)
-  from unnest($2::text[]) as q`
+                 json_build_object('queue', $2::text)::text)`
 
 // noticesOn sends notices through pool.
-func noticesOn(pool *pgxpool.Pool, schema string) func(context.Context, []string) error {
-	return func(ctx context.Context, queues []string) error {
-		_, err := pool.Exec(ctx, noticeSQL, schema, queues)
+func noticesOn(pool *pgxpool.Pool, schema string) func(context.Context, string) error {
+	return func(ctx context.Context, queue string) error {
+		_, err := pool.Exec(ctx, noticeSQL, schema, queue)
 		return err
 	}
 }

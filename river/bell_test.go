@@ -3,8 +3,6 @@ package river
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,75 +10,77 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+const ms = time.Millisecond
+
 // A notice is what a bell sent, and how long after the start of the test.
 type notice struct {
-	at     time.Duration
-	queues string
+	at    time.Duration
+	queue string
 }
 
-// listenTo is a bell whose notices are kept.
-func listenTo(failing bool) (b *bell, notices func() []notice) {
+// listenTo is a bell whose notices are kept, and a function that waits for its
+// end and returns them. A bell that leaves a goroutine fails the test's bubble.
+func listenTo(result error) (b *bell, notices func() []notice) {
 	begin := time.Now()
 	var sent []notice
-	b = newBell(func(_ context.Context, queues []string) error {
-		slices.Sort(queues)
-		sent = append(sent, notice{time.Since(begin), fmt.Sprint(queues)})
-		if failing {
-			return errors.New("the database is away")
-		}
-		return nil
-	})
-	return b, func() []notice { synctest.Wait(); return sent }
+	b = &bell{send: func(_ context.Context, queue string) error {
+		sent = append(sent, notice{time.Since(begin), queue})
+		return result
+	}}
+	return b, func() []notice {
+		<-time.After(time.Second)
+		synctest.Wait()
+		return sent
+	}
+}
+
+func ring(b *bell, times int, queues ...string) {
+	for range times {
+		b.ring(queues)
+	}
+	synctest.Wait()
 }
 
 // spec: K-855
-func TestBellAnswersRingsInAPauseAtItsEnd(t *testing.T) {
+func TestBellAnswersRingsInAPauseAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, notices := listenTo(false)
-		for range 100 {
-			b.ring([]string{"a"})
-		}
-		synctest.Wait() // the first notice is out, the bell rests
-		for range 100 {
-			b.ring([]string{"a"})
-		}
+		b, notices := listenTo(nil)
+		ring(b, 100, "a")
+		ring(b, 100, "a") // the first notice is out and the bell rests
+		<-time.After(15 * ms)
+		ring(b, 1, "b")
+		ring(b, 100, "a", "c")
 		<-time.After(time.Second)
-		b.ring([]string{"a"})
-		want := []notice{{0, "[a]"}, {10 * time.Millisecond, "[a]"}, {time.Second, "[a]"}}
+		ring(b, 1, "a")
+		want := []notice{{0, "a"}, {10 * ms, "a"}, {20 * ms, "b"}, {30 * ms, "a"}, {40 * ms, "c"}, {1015 * ms, "a"}}
 		if diff := cmp.Diff(want, notices(), cmp.AllowUnexported(notice{})); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
-	}) // ends only if no goroutine of the bell is left
+	})
 }
 
 // spec: K-855
 func TestBellIsBoundedOverAllQueues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, notices := listenTo(false)
-		for range 1000 {
-			b.ring([]string{"a", "b", "c"})
-			<-time.After(time.Millisecond)
+		b, notices := listenTo(nil)
+		for range 2000 {
+			ring(b, 1, "a", "b", "c")
+			<-time.After(ms)
 		}
-		<-time.After(time.Second)
-		count := 0
-		last := time.Duration(-1)
-		for _, n := range notices() {
-			count += 3
-			if n.queues != "[a b c]" && n.queues != "[a]" {
-				t.Errorf("notice of %s", n.queues)
+		sent := notices()
+		last := map[string]time.Duration{}
+		for i, n := range sent {
+			if n.at != time.Duration(i)*10*ms {
+				t.Fatalf("notice %d after %s", i, n.at)
 			}
-			if last >= 0 && n.at-last < 10*time.Millisecond {
-				t.Errorf("notices %s and %s after the start", last, n.at)
+			last[n.queue] = n.at
+		}
+		for _, queue := range []string{"a", "b", "c"} {
+			if last[queue] < 1999*ms {
+				t.Errorf("the last ring of %s, after 1999 ms, was lost: its last notice is of %s", queue, last[queue])
 			}
-			last = n.at
-		}
-		if count > 103 || count < 90 {
-			t.Errorf("%d notices in a second, want about 100", count)
-		}
-		if last < time.Second-time.Millisecond {
-			t.Errorf("last notice after %s: the last ring, after 999 ms, was lost", last)
 		}
 	})
 }
@@ -88,12 +88,12 @@ func TestBellIsBoundedOverAllQueues(t *testing.T) {
 func TestBellForgetsWhatIsNotSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, notices := listenTo(true)
-		b.ring([]string{"a"})
+		b, notices := listenTo(errors.New("the database is away"))
+		ring(b, 1, "a")
 		<-time.After(time.Second)
-		b.ring(nil)
-		b.ring([]string{"b"})
-		want := []notice{{0, "[a]"}, {time.Second, "[b]"}}
+		ring(b, 1)
+		ring(b, 1, "b")
+		want := []notice{{0, "a"}, {time.Second, "b"}}
 		if diff := cmp.Diff(want, notices(), cmp.AllowUnexported(notice{})); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}

@@ -56,7 +56,7 @@ func NewDispatcher(pool *pgxpool.Pool, opts ...Options) *Dispatcher {
 	case len(opts) == 1:
 		o = opts[0]
 	}
-	d := &Dispatcher{bell: newBell(noticesOn(pool, o.Schema))}
+	d := &Dispatcher{bell: &bell{send: noticesOn(pool, o.Schema)}}
 	if d.quiet, d.err = inserter(pool, o.Schema, seldom); d.err == nil {
 		d.loud, d.err = inserter(pool, o.Schema, river.FetchCooldownDefault)
 	}
@@ -148,9 +148,8 @@ func place(schema string) string {
 }
 
 // Ring tells the River clients that work the queues to fetch, now. It returns
-// at once. At most one notice goes out per 10 ms and queue, and at most 100 a
-// second from this dispatcher; a call in between is answered at the end of its
-// pause. A notice that can't be sent is forgotten: polling finds the jobs.
+// at once. One notice goes out per 10 ms, that is at most 100 a second from this
+// dispatcher, and calls in between are answered after the pause, together. A notice that can't be sent is forgotten: polling finds the jobs.
 func (d *Dispatcher) Ring(queues ...string) {
 	if d.err == nil {
 		d.bell.ring(queues)

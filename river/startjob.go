@@ -114,7 +114,7 @@ func (a StartArgs) check() error {
 	}
 	for _, text := range slices.Concat([]string{a.Reactor, a.Options.Key, a.Options.Queue}, a.Options.Tags) {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return fmt.Errorf("start job of reactor %q: %q is not text without U+0000", a.Reactor, text)
+			return fmt.Errorf("start job of reactor %q: %q must be UTF-8 without U+0000", a.Reactor, text)
 		}
 	}
 	return nil
@@ -136,8 +136,8 @@ func (a *StartArgs) UnmarshalJSON(data []byte) error {
 	*a = StartArgs{Reactor: form.Reactor, Input: form.Input, Options: engine.StartOptions{
 		Key: form.Key, At: form.At, Queue: form.Queue, Priority: form.Priority, Tags: form.Tags,
 	}}
-	if form.InputText != "" {
-		a.Input = json.RawMessage(form.InputText)
+	if form.Input == nil {
+		a.Input = json.RawMessage(cmp.Or(form.InputText, "null"))
 	}
 	return nil
 }
