@@ -236,6 +236,7 @@ func (x *execution) cut(ctx context.Context, fr *frame, n *node, row *NodeRow, v
 	x.causes[row.Path] = v.raw
 	switch {
 	case errors.Is(context.Cause(x.life), ErrLeaseLost):
+		x.cutRow = row
 		return ending{way: lapsed}
 	case x.here && x.caller.Err() != nil:
 		if !row.Begun {

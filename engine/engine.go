@@ -21,7 +21,7 @@ type Engine struct {
 	known    map[string]*definition // by name and version, see Knows
 	newest   map[string]*definition // by name
 	queues   []string               // worked in this process
-	seats    chan struct{}          // one taken for each run driven by workers
+	seats    *seats                 // for runs driven by workers
 	work     map[string]*execution  // at work in this process, by token
 	idle     chan struct{}          // closed when work is empty after Close
 	waiting  map[string][]chan struct{}
@@ -85,7 +85,7 @@ func newEngine(config Config) *Engine {
 		config: config, middleware: chain(config.Middleware, config.Logger),
 		known: map[string]*definition{}, newest: map[string]*definition{},
 		work: map[string]*execution{}, waiting: map[string][]chan struct{}{}, quiet: map[string]time.Time{},
-		seats: make(chan struct{}, 64), stopping: make(chan struct{}), idle: make(chan struct{}),
+		seats: newSeats(64), stopping: make(chan struct{}), idle: make(chan struct{}),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.lease = newLease(config.Lease, func() { e.interrupt(ErrLeaseLost) })
@@ -147,6 +147,17 @@ func (e *Engine) self(id string) Process {
 		p.Graphs = append(p.Graphs, def.stored)
 	}
 	return p
+}
+
+// names are the definitions that this process can drive.
+func (e *Engine) names() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := make([]string, 0, len(e.known))
+	for name := range e.known {
+		names = append(names, name)
+	}
+	return names
 }
 
 // check makes sure, once, that the schema is the one this release needs.

@@ -33,6 +33,7 @@ type execution struct {
 	seq     int64                      // last one given out
 	causes  map[string]error           // live causes of failures by path
 	failure *RunError                  // what started the rollback
+	cutRow  *NodeRow                   // of a body that a lapse of the lease cut off
 	loaded  time.Time                  // when rec was, by the monotonic clock
 }
 

@@ -18,23 +18,26 @@ import (
 // of the start of the engine or of the claim; then nothing was claimed and the
 // wake-up may be delivered again.
 func (e *Engine) Drive(ctx context.Context, w Wake) error {
+	if err := ctx.Err(); err != nil {
+		return callerGone(ctx)
+	}
 	if err := e.start(ctx); err != nil {
 		return err
 	}
-	free, err := e.takeSeats(ctx, len(w.Runs))
+	free, err := e.seats.take(ctx, e.stopping, len(w.Runs))
 	if err != nil {
 		return err
 	}
 	claims, err := e.claim(ctx, w, free)
 	if err != nil {
-		e.freeSeats(free)
+		e.seats.free(free)
 		return fmt.Errorf("claim runs: %w", err)
 	}
-	e.freeSeats(free - len(claims.Claimed))
+	e.seats.free(free - len(claims.Claimed))
 	var drives sync.WaitGroup
 	for _, c := range claims.Claimed {
 		drives.Go(func() {
-			defer e.freeSeats(1)
+			defer e.seats.free(1)
 			e.driveClaimed(ctx, c)
 		})
 	}
@@ -54,19 +57,17 @@ func (e *Engine) again(ctx context.Context, w Wake, locked []string) error {
 			return nil // the sweep wakes it
 		case <-time.After(lockedPause):
 		}
-		free, err := e.takeSeats(ctx, 1)
-		if err != nil {
+		if _, err := e.seats.take(ctx, e.stopping, 1); err != nil {
 			return nil
 		}
-		claims, err := e.claim(ctx, Wake{Runs: []string{run}, Queue: w.Queue, Priority: w.Priority}, free)
-		if err != nil {
-			e.freeSeats(free)
-			return fmt.Errorf("claim runs: %w", err)
-		}
+		claims, err := e.claim(ctx, Wake{Runs: []string{run}, Queue: w.Queue, Priority: w.Priority}, 1)
 		for _, c := range claims.Claimed {
 			e.driveClaimed(ctx, c)
 		}
-		e.freeSeats(free)
+		e.seats.free(1)
+		if err != nil {
+			return fmt.Errorf("claim runs: %w", err)
+		}
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ func (e *Engine) again(ctx context.Context, w Wake, locked []string) error {
 // claim asks for as many runs as there are seats; the others are queued anew in
 // the same transaction.
 func (e *Engine) claim(ctx context.Context, w Wake, seats int) (Claims, error) {
-	c := Claim{Process: e.processID(), Knows: e.self("").Knows}
+	c := Claim{Process: e.processID(), Knows: e.names()}
 	for _, run := range w.Runs[:seats] {
 		if isUUID(run) {
 			c.Wants = append(c.Wants, Want{Run: run, Token: NewUUID(), WriteID: NewUUID()})
@@ -87,31 +88,6 @@ func (e *Engine) claim(ctx context.Context, w Wake, seats int) (Claims, error) {
 		return Claims{}, nil
 	}
 	return e.config.Store.Claim(context.WithoutCancel(ctx), c)
-}
-
-// takeSeats waits for one free seat and takes up to n.
-func (e *Engine) takeSeats(ctx context.Context, n int) (int, error) {
-	select {
-	case e.seats <- struct{}{}:
-	case <-ctx.Done():
-		return 0, callerGone(ctx)
-	case <-e.stopping:
-		return 0, errClosed
-	}
-	for taken := 1; taken < n; taken++ {
-		select {
-		case e.seats <- struct{}{}:
-		default:
-			return taken, nil
-		}
-	}
-	return max(n, 1), nil
-}
-
-func (e *Engine) freeSeats(n int) {
-	for range n {
-		<-e.seats
-	}
 }
 
 // notClaimed logs why, and returns the runs whose rows were locked.
@@ -203,6 +179,9 @@ func (e *Engine) regain(x *execution) (*Record, error) {
 func (x *execution) continueAs(rec *Record) *execution {
 	y := newExecution(x.caller, x.e, x.def, rec, x.fence.Process)
 	y.here, y.inPlace, y.causes = x.here, x.inPlace, x.causes
+	if x.cutRow != nil && y.nodes[x.cutRow.Path] == nil {
+		y.nodes[x.cutRow.Path] = x.cutRow
+	}
 	*x = *y
 	return x
 }
@@ -263,9 +242,7 @@ func (e *Engine) Works(queue string, seats int) {
 	if !slices.Contains(e.queues, queue) {
 		e.queues = append(e.queues, queue)
 	}
-	if cap(e.seats) != seats {
-		e.seats = make(chan struct{}, seats)
-	}
+	e.seats.limit(seats)
 	e.mu.Unlock()
 	go e.startInBackground()
 }

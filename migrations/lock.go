@@ -124,6 +124,11 @@ func takeLock(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
 	}
 }
 
+// leaveNothing is how the transaction of the lock asks. Else the portal of its last
+// query stays open with a snapshot, and an index that is being built concurrently
+// waits for that to go.
+const leaveNothing = pgx.QueryExecModeSimpleProtocol
+
 // tryLock returns nil and no error if another migrator has the lock.
 func tryLock(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
 	tx, err := begin(ctx, pool)
@@ -131,7 +136,7 @@ func tryLock(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
 		return nil, err
 	}
 	var got bool
-	err = tx.QueryRow(ctx, `select pg_catalog.pg_try_advisory_xact_lock($1)`, lockKey).Scan(&got)
+	err = tx.QueryRow(ctx, `select pg_catalog.pg_try_advisory_xact_lock($1)`, leaveNothing, lockKey).Scan(&got)
 	if err != nil || !got {
 		rollback(ctx, tx)
 		return nil, err
@@ -209,7 +214,7 @@ func (s *session) seeBlockers(guard pgx.Tx) error {
 	if _, err := guard.Exec(ctx, `select pg_catalog.pg_stat_clear_snapshot()`); err != nil {
 		return err
 	}
-	found, err := sessions(ctx, guard, lockBlockers, sessionName)
+	found, err := sessions(ctx, guard, lockBlockers, leaveNothing, sessionName)
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -25,9 +25,10 @@ with recursive owners as (
 )`
 
 // isLeftover is the condition on a process p that it is long gone and that no
-// run names it.
+// run names it. Here and in beginPassSQL a run is looked for process by process,
+// so that no statistics make it a look through all owned ones.
 const isLeftover = `p.lease_until < clock_timestamp() - interval '1 hour'
-	   and not exists (select from reactor.runs r where r.process = p.id and r.owner is not null)`
+	   and (select 1 from reactor.runs r where r.process = p.id and r.owner is not null limit 1) is null`
 
 // isLate is the condition on a run r that it has been due for 30 s and that
 // nobody owns it. No run that is due is left alone for more than a minute, so
@@ -44,8 +45,8 @@ const beginPassSQL = deadOwners + `, mine as (
 	 where $1::bigint <= 0 or s.began_at <= clock_timestamp() - $1::bigint::float8 * interval '1 microsecond'
 	returning 1
 )
-select exists (select from dead d where exists (
-	       select from reactor.runs r where r.process = d.process and r.owner is not null and r.wake_at is null)),
+select exists (select from dead d where (
+	       select 1 from reactor.runs r where r.process = d.process and r.owner is not null and r.wake_at is null limit 1) = 1),
        exists (select from reactor.runs r where r.wake_at is not null and r.wake_at <= (select clock_timestamp())),
        exists (select from reactor.processes p where ` + isLeftover + `),
        exists (select from reactor.runs r where ` + isLate + `)

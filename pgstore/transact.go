@@ -23,12 +23,14 @@ const (
 // limitsSQL sets them for the transaction. Statements over arrays are planned
 // each time, so that no plan of an empty table is kept, and without a look
 // through whole tables, so that a header is found by its id in a table of any
-// size.
+// size. The cost that this gives to small tables must not make the server
+// compile them.
 const limitsSQL = `
 select set_config('lock_timeout', $1::text, true),
        set_config('statement_timeout', $2::text, true),
        set_config('plan_cache_mode', 'force_custom_plan', true),
-       set_config('enable_seqscan', 'off', true)`
+       set_config('enable_seqscan', 'off', true),
+       set_config('jit', 'off', true)`
 
 // A work is one transaction of ours: statements that travel together and, if
 // wakes is not nil, the wake-ups that follow from their answers. Both functions

@@ -88,7 +88,7 @@ func TestNoticesOfTransactions(t *testing.T) {
 	}
 	wake("engine", false)
 	_ = queuesUntil(t, conn, pool) // River's own first notice, the only one in the life of a process
-	for range 20 {
+	for begin := time.Now(); time.Since(begin) < 3*river.FetchCooldownDefault; {
 		wake("engine", false)
 	}
 	if got := queuesUntil(t, conn, pool); len(got) != 0 {

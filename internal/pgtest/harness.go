@@ -194,7 +194,7 @@ func migrate(ctx context.Context, url string) error {
 // create makes a database: a copy of the template, or an empty one.
 func (h *harness) create(ctx context.Context, template string) (name string, err error) {
 	name = h.database(fmt.Sprint(h.made.Add(1)))
-	_, err = h.admin.Exec(ctx, "create database "+quoted(name)+" template "+quoted(template)+"")
+	_, err = h.admin.Exec(ctx, "create database "+quoted(name)+" template "+quoted(template)+h.copied)
 	if err != nil {
 		return "", fmt.Errorf("create a database for a test: %w", err)
 	}

@@ -87,15 +87,15 @@ func noConnection(c *pgx.ConnConfig, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &failure{code: codeNoConnection, text: "no connection to " + address(c) + ": " + whyNoConnection(c, err), err: err}
+	return &failure{code: codeNoConnection, text: "no connection to the database at " + address(c) + ": " + whyNoConnection(c, err), err: err}
 }
 
 // address is where a connection goes to.
 func address(c *pgx.ConnConfig) string {
 	if strings.HasPrefix(c.Host, "/") {
-		return "the database at socket " + c.Host
+		return "socket " + c.Host
 	}
-	return "the database at " + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
 func whyNoConnection(c *pgx.ConnConfig, err error) string {

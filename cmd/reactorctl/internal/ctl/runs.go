@@ -190,7 +190,7 @@ var statusColors = map[engine.Status]term.Color{
 // notesOf is what its status does not say of a run.
 func notesOf(v *engine.View) (notes []string) {
 	for _, n := range []struct{ word, text string }{
-		{"blocked", v.Blocked}, {"suspended", v.Suspended}, {"waits for", v.Waiting}, {"reason", v.Reason}, {"tags", strings.Join(v.Tags, ", ")},
+		{"blocked", v.Blocked}, {"suspended", v.Suspended}, {"waits for", v.Waiting}, {"reason", v.Reason},
 	} {
 		if n.text != "" {
 			notes = append(notes, fmt.Sprintf("%s: %s", n.word, term.Clean(n.text)))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -67,6 +68,7 @@ func (ev event) problem() error {
 func (t *team) hire(program string, s site, number int) error {
 	cmd := exec.Command(program, "demo-worker")
 	cmd.SysProcAttr = ownGroup()
+	cmd.Stderr = os.Stderr // a panic's; what is foreseen is told
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/pgreactor/reactor/engine"
+	"github.com/pgreactor/reactor/examples/checkout"
 	"github.com/pgreactor/reactor/pgstore"
 	reactorriver "github.com/pgreactor/reactor/river"
 )
@@ -39,7 +40,7 @@ type site struct {
 }
 
 // engine is an engine that knows the checkout of a shop on the site's ledger.
-func (s site) engine(pool *pgxpool.Pool, c engine.Config) (*engine.Engine, *checkoutReactor, error) {
+func (s site) engine(pool *pgxpool.Pool, c engine.Config) (*engine.Engine, *engine.Reactor[checkout.Order, checkout.Label], error) {
 	reactor := services{newLedger(pool, s.Schema)}.shop().Reactor()
 	c.Store = pgstore.New(pool, pgstore.Options{Schema: s.Schema})
 	c.Dispatcher = reactorriver.NewDispatcher(pool, reactorriver.Options{Schema: s.RiverSchema})
@@ -64,7 +65,8 @@ type event struct {
 	Key       string `json:",omitempty"` // the idempotency key of the step
 	Recovery  int    `json:",omitempty"`
 	TakenOver bool   `json:",omitempty"`
-	State     string `json:",omitempty"`
+	State     string `json:",omitempty"` // of a step or run that ended
+	Skipped   bool   `json:",omitempty"` // a hook that nobody wrote
 	Error     string `json:",omitempty"`
 
 	worker *worker // that told it
@@ -157,7 +159,10 @@ func told(ev engine.Event) event {
 		e.Key = short(ev.IdempotencyKey())
 	}
 	e.TakenOver, _ = ev.Fields["taken_over"].(bool)
-	e.State, _ = ev.Fields["state"].(string)
+	if e.State, _ = ev.Fields["state"].(string); e.State == "" {
+		e.State, _ = ev.Fields["status"].(string)
+	}
+	e.Skipped, _ = ev.Fields["skipped"].(bool)
 	e.Error, _ = ev.Fields["error"].(string)
 	return e
 }
