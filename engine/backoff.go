@@ -12,8 +12,15 @@ import (
 // Exponential(time.Second).Jitter(0.5).
 type Backoff func(attempt int, err error) time.Duration
 
-// defaultBackoff is that of a Retry without one.
-var defaultBackoff = Exponential(time.Second).Jitter(0.5)
+// defaultBackoff is that of a Retry without one, and of a nil Backoff.
+func defaultBackoff() Backoff { return Exponential(time.Second).Jitter(0.5) }
+
+func (b Backoff) orDefault() Backoff {
+	if b == nil {
+		return defaultBackoff()
+	}
+	return b
+}
 
 // Exponential waits base, 2*base, 4*base and so on. A negative base is a
 // problem of the definition that uses it.
@@ -53,6 +60,7 @@ func (b Backoff) Cap(longest time.Duration) Backoff {
 	if longest < 0 {
 		return refused(fmt.Sprintf("Cap(%s): a pause can't be negative", longest))
 	}
+	b = b.orDefault()
 	return func(attempt int, err error) time.Duration { return min(b(attempt, err), longest) }
 }
 
@@ -65,9 +73,10 @@ func (b Backoff) Jitter(part float64) Backoff {
 	if !(part >= 0 && part <= 1) {
 		return refused(fmt.Sprintf("Jitter(%v): the part must be from 0 to 1", part))
 	}
+	b = b.orDefault()
 	return func(attempt int, err error) time.Duration {
-		d := b(attempt, err)
-		return d + time.Duration((2*rand.Float64()-1)*part*float64(min(d, maxDuration/2)))
+		d := max(0, min(b(attempt, err), maxDuration/2)) // so that no jitter makes it overflow
+		return d + time.Duration((2*rand.Float64()-1)*part*float64(d))
 	}
 }
 
@@ -83,10 +92,7 @@ func times(base time.Duration, n int64) time.Duration {
 
 // pause asks a backoff, within bounds whatever it says.
 func (b Backoff) pause(attempt int, err error, longest time.Duration) time.Duration {
-	if b == nil {
-		b = defaultBackoff
-	}
-	return max(0, min(b(max(attempt, 1), err), longest))
+	return max(0, min(b.orDefault()(max(attempt, 1), err), longest))
 }
 
 // refused is a backoff that only says why it can't be used. All of them share

@@ -69,7 +69,7 @@ func (x *execution) pause(n *node, row *NodeRow, v verdict) (delay time.Duration
 	longest := x.e.config.BackoffCap
 	if err := protect(func() error { delay = n.backoff.pause(row.Attempt, v.cause(), longest); return nil }); err != nil {
 		x.e.config.Logger.Error("a backoff panicked; the default takes its place", "run", x.rec.ID, "reactor", x.rec.Reactor, "path", row.Path, "error", textOf(err))
-		delay = defaultBackoff.pause(row.Attempt, nil, longest)
+		delay = Backoff(nil).pause(row.Attempt, nil, longest)
 	}
 	return delay
 }

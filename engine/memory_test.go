@@ -123,7 +123,7 @@ func TestMemoryThousandPasses(t *testing.T) {
 	}
 }
 
-// spec: K-301, K-318
+// spec: K-318
 func TestMemoryHasNoRecoveryHorizon(t *testing.T) {
 	t.Parallel()
 	f := newMemoryFixture(t)

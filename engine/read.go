@@ -45,32 +45,53 @@ func (e *Engine) Health(ctx context.Context) (*Health, error) {
 	return e.config.Store.Health(ctx)
 }
 
-// redactions are what may not be shown of the values of a run.
+// redactions are what may not be shown of the values of a run, and the nodes
+// that it has.
 type redactions struct {
 	in, out redaction
 	nodes   map[string]graphNode
-	unknown bool // nothing is known of the definition: show nothing
+	order   []graphNode // the nodes of the run's own graph, in source order
+	unknown bool        // nothing is known of the definition: show nothing
 }
 
-// redactionsOf takes the definition at hand, else what is stored of the run's.
+// redactionsOf takes the definition at hand, and what is stored of the run's own
+// where they differ.
 func (e *Engine) redactionsOf(ctx context.Context, rec *Record) redactions {
-	if def := e.definitionOf(rec.Reactor, rec.Definition); def != nil {
-		return redactionsIn(def.graph)
+	def := e.definitionOf(rec.Reactor, rec.Definition)
+	if def != nil && def.stored.Fingerprint == rec.Fingerprint {
+		return redactionsIn(def.graph, def.graph)
 	}
-	stored, err := e.config.Store.Graph(ctx, rec.Fingerprint)
-	if err != nil || stored == nil {
+	own, err := e.storedGraph(ctx, rec.Fingerprint)
+	switch {
+	case err != nil && def == nil:
 		return redactions{unknown: true}
+	case err != nil:
+		return redactionsIn(def.graph, def.graph)
+	case def == nil:
+		return redactionsIn(own, own)
 	}
-	g, err := readGraph(stored)
-	if err != nil {
-		return redactions{unknown: true}
-	}
-	return redactionsIn(g)
+	return redactionsIn(def.graph, own)
 }
 
-func redactionsIn(g graph) redactions {
-	r := redactions{in: g.In.Redact, out: g.Out.Redact, nodes: map[string]graphNode{}}
-	for _, n := range g.Nodes {
+func (e *Engine) storedGraph(ctx context.Context, fingerprint string) (graph, error) {
+	stored, err := e.config.Store.Graph(ctx, fingerprint)
+	if err != nil {
+		return graph{}, err
+	}
+	if stored == nil {
+		return graph{}, fmt.Errorf("graph %s is not stored", fingerprint)
+	}
+	return readGraph(stored)
+}
+
+// redactionsIn are those of the graph at hand, and for nodes that it has no more
+// those of the run's own.
+func redactionsIn(atHand, own graph) redactions {
+	r := redactions{in: atHand.In.Redact, out: atHand.Out.Redact, order: own.Nodes, nodes: map[string]graphNode{}}
+	for _, n := range own.Nodes {
+		r.nodes[n.Name] = n
+	}
+	for _, n := range atHand.Nodes {
 		r.nodes[n.Name] = n
 	}
 	return r
@@ -125,11 +146,33 @@ func (e *Engine) view(rec *Record, r redactions) View {
 	}
 	v.ToUndo = toUndo(rec)
 	slices.SortFunc(rec.Nodes, func(a, b NodeRow) int { return compareSettled(a, b) })
-	for i := range rec.Nodes {
-		v.Nodes = append(v.Nodes, e.nodeView(&rec.Nodes[i], r))
-	}
+	v.Nodes = e.nodeViews(rec, r)
 	v.Trace = traceOf(rec)
 	return v
+}
+
+// nodeViews are the nodes in source order, those that have not begun included;
+// last come those that only an earlier graph of the run had.
+func (e *Engine) nodeViews(rec *Record, r redactions) []NodeView {
+	rows := make(map[string]*NodeRow, len(rec.Nodes))
+	for i := range rec.Nodes {
+		rows[rec.Nodes[i].Path] = &rec.Nodes[i]
+	}
+	var views []NodeView
+	for _, n := range r.order {
+		row := rows[n.Name]
+		if row == nil {
+			row = &NodeRow{Path: n.Name, Kind: n.Kind, State: nodePending}
+		}
+		views = append(views, e.nodeView(row, r))
+		delete(rows, n.Name)
+	}
+	for i := range rec.Nodes {
+		if row := &rec.Nodes[i]; rows[row.Path] != nil {
+			views = append(views, e.nodeView(row, r))
+		}
+	}
+	return views
 }
 
 // compareSettled sorts what has settled by its order and the rest last.

@@ -14,7 +14,7 @@ type View struct {
 	Status                  Status
 	Input, Output           json.RawMessage
 	Failure                 *RunError
-	Nodes                   []NodeView // in the order in which they settled
+	Nodes                   []NodeView // in source order, those that have not begun included
 	Trace                   []string   // run charge, undo charge
 	ToUndo                  []string   // paths, in the order in which Undo would take them
 	Waiting                 string     // for what, in words; "" if it does not wait
@@ -26,6 +26,9 @@ type View struct {
 	Owner                   string // the process that drives it; "" for nobody
 	Created, Started, Ended time.Time
 }
+
+// nodePending is the state of a node that has no row, because it has not begun.
+const nodePending NodeState = "pending"
 
 // A NodeView is one node of a View.
 type NodeView struct {

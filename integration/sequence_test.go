@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgreactor/reactor/engine"
 	"github.com/pgreactor/reactor/internal/pgtest"
@@ -18,10 +21,16 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 // openOnPostgres is an engine with workers on a database of its own.
 func openOnPostgres(t *testing.T, l *sequence.Ledger, r *engine.Reactor[int, int]) *engine.Engine {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	eng, err := engine.New(short(engine.Config{
-		Store: pgstore.New(pool), Dispatcher: reactorriver.NewDispatcher(pool), Middleware: []func(engine.Next) engine.Next{l.Middleware},
-	}), r)
+	eng, _ := open(t, pgtest.Pool(t), engine.Config{Middleware: []func(engine.Next) engine.Next{l.Middleware}}, r)
+	return eng
+}
+
+// open is an engine with workers in this process. Stop ends both; the end of
+// the test does too.
+func open(t *testing.T, pool *pgxpool.Pool, c engine.Config, reactors ...engine.Definition) (eng *engine.Engine, stop func()) {
+	t.Helper()
+	c.Store, c.Dispatcher = pgstore.New(pool), reactorriver.NewDispatcher(pool)
+	eng, err := engine.New(short(c), reactors...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,17 +38,18 @@ func openOnPostgres(t *testing.T, l *sequence.Ledger, r *engine.Reactor[int, int
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.Start(t.Context()); err != nil {
+	if err := client.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(client.Stop(ctx), eng.Close(ctx)); err != nil {
 			t.Error(err)
 		}
 	})
-	return eng
+	t.Cleanup(stop)
+	return eng, stop
 }
 
 // spec: C-715, C-717..C-724, C-726

@@ -112,6 +112,7 @@ type creation struct {
 	arguments []any
 	due       []dueRun
 	created   []engine.Created
+	clash     *engine.FenceError // a run that another write has added
 }
 
 // what names the operation and its run.
@@ -130,7 +131,7 @@ func (c *creation) create(ctx context.Context, tx engine.Tx) error {
 		}
 		return c.inside(ctx, in)
 	}
-	w := work{queue: c.queue}
+	w := work{queue: c.queue, verdict: c.verdict}
 	if c.mayBeDue() {
 		w.wakes = c.wakes
 	}
@@ -139,7 +140,7 @@ func (c *creation) create(ctx context.Context, tx engine.Tx) error {
 
 // queue adds the statements of a creation to b.
 func (c *creation) queue(b *pgx.Batch) {
-	c.due, c.created = nil, make([]engine.Created, len(c.runs))
+	c.due, c.created, c.clash = nil, make([]engine.Created, len(c.runs)), nil
 	b.Queue(c.store.sql(createSQL), c.arguments...).Query(c.added)
 	b.Queue(c.store.sql(createdSQL), createdArguments(c.runs)...).Query(c.there)
 }
@@ -202,14 +203,19 @@ func (c *creation) there(rows pgx.Rows) error {
 		case ours || byKey:
 			c.created[i] = engine.Created{ID: found.Run, Existing: !ours, Input: input, Now: now}
 		default:
-			return &found
+			c.clash = &found
 		}
 	}
-	if rows.Err() != nil {
-		return rows.Err()
+	return rows.Err()
+}
+
+// verdict says whether all runs are there.
+func (c *creation) verdict() error {
+	if c.clash != nil {
+		return c.clash
 	}
 	if slices.ContainsFunc(c.created, func(r engine.Created) bool { return r.ID == "" }) {
-		return errAgain // the run that had the key was deleted meanwhile
+		return errAgain // the run that had a key was deleted meanwhile
 	}
 	return nil
 }

@@ -40,6 +40,9 @@ func (c *creation) within(ctx context.Context, part pgx.Tx) error {
 	if err := part.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
+	if err := c.verdict(); err != nil {
+		return err
+	}
 	if err := c.store.enqueue(ctx, part, c.wakes(), true); err != nil {
 		return err
 	}

@@ -54,14 +54,18 @@ func plainText(err error) string {
 		return e.Error()
 	}
 	text := err.Error()
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+	if broken(err) {
+		text = "the connection to the database broke: " + text
+	}
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if ok {
 		text = pg.Message
 		if pg.Code == pgerrcode.LockNotAvailable {
 			text = "another open transaction holds a lock that is needed: " + text
 		}
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		if text == err.Error() {
+		if pg == nil {
 			text = innermost(err).Error()
 		}
 		return "the database can't be reached: " + text
@@ -147,6 +151,6 @@ func planChanged(pg *pgconn.PgError) bool {
 func broken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
-	return network || connect || pgconn.SafeToRetry(err) ||
+	return network || connect || pgconn.SafeToRetry(err) || errors.Is(err, pgconn.ErrConnClosed) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }

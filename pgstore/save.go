@@ -70,11 +70,14 @@ func (s *Store) Save(ctx context.Context, f engine.Fence, c engine.Changes) (ver
 		return 0, refused("save run "+f.Run, err)
 	}
 	var v verdict
-	w := work{queue: func(b *pgx.Batch) {
-		v = verdict{fence: f, changes: &c}
-		b.Queue(s.sql(saveSQL), arguments...).Query(v.accepted)
-		b.Queue(s.sql(savedSQL), f.Run, c.WriteID).Query(v.found)
-	}}
+	w := work{
+		queue: func(b *pgx.Batch) {
+			v = verdict{fence: f, changes: &c}
+			b.Queue(s.sql(saveSQL), arguments...).Query(v.accepted)
+			b.Queue(s.sql(savedSQL), f.Run, c.WriteID).Query(v.found)
+		},
+		verdict: func() error { return v.refusal },
+	}
 	if dueNow(&c) {
 		w.wakes = func() []engine.Wake { return wakesOf(v.due) }
 	}
@@ -94,6 +97,7 @@ type verdict struct {
 	changes *engine.Changes
 	version int64    // 0 if the save was not accepted
 	due     []dueRun // to be woken now
+	refusal error
 }
 
 // accepted reads the answer of saveSQL, which has a row if the fence held.
@@ -126,7 +130,8 @@ func (v *verdict) found(rows pgx.Rows) error {
 		v.version = e.Found
 		return nil
 	}
-	return v.judge(e, live)
+	v.refusal = v.judge(e, live)
+	return nil
 }
 
 // judge says why the fence refused: token and lease come before the version.

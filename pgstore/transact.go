@@ -32,13 +32,12 @@ select set_config('lock_timeout', $1::text, true),
        set_config('enable_seqscan', 'off', true),
        set_config('jit', 'off', true)`
 
-// A work is one transaction of ours: statements that travel together and, if
-// wakes is not nil, the wake-ups that follow from their answers. Both functions
-// may be called several times.
+// A work is one transaction of ours. Its functions may be called several times.
 type work struct {
-	options pgx.TxOptions // what is not set is READ COMMITTED, to write
-	queue   func(b *pgx.Batch)
-	wakes   func() []engine.Wake
+	options pgx.TxOptions        // what is not set is READ COMMITTED, to write
+	queue   func(b *pgx.Batch)   // adds the statements, with what reads their answers
+	verdict func() error         // what the answers mean; nil: nothing can be wrong
+	wakes   func() []engine.Wake // that follow from them; nil: the commit travels with the statements
 }
 
 // reading is the options of a transaction that reads with one statement.
@@ -85,8 +84,16 @@ func (s *Store) transact(ctx context.Context, w work) ([]engine.Wake, error) {
 	}
 	results := conn.Conn().SendBatch(ctx, &b)
 	tx := results.Tx()
-	if err := results.Close(); err != nil || w.wakes == nil {
+	if err := results.Close(); err != nil {
 		return nil, err
+	}
+	if w.verdict != nil {
+		if err := w.verdict(); err != nil {
+			return nil, err
+		}
+	}
+	if w.wakes == nil {
+		return nil, nil
 	}
 	wakes := w.wakes()
 	if err := s.enqueue(ctx, tx, wakes, false); err != nil {

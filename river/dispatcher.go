@@ -57,7 +57,7 @@ func NewDispatcher(pool *pgxpool.Pool, opts ...Options) *Dispatcher {
 		o = opts[0]
 	}
 	d := &Dispatcher{bell: &bell{send: noticesOn(pool, o.Schema)}}
-	if d.quiet, d.err = inserter(pool, o.Schema, river.FetchCooldownDefault); d.err == nil {
+	if d.quiet, d.err = inserter(pool, o.Schema, seldom); d.err == nil {
 		d.loud, d.err = inserter(pool, o.Schema, river.FetchCooldownDefault)
 	}
 	return d

@@ -251,7 +251,7 @@ func (f *fixture) claimAtOnce(n int, wants func(i int) []string) map[string][]en
 // A claim that races a finishing owner works on the owner's last state.
 func claimSeesLastSave(f *fixture) {
 	owner, next := f.process(), f.process()
-	for range 40 {
+	for range 100 {
 		run := f.createOne(nil)
 		_, fence := f.own(owner, run)
 		var saved error

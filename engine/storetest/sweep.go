@@ -79,10 +79,12 @@ func sweepLeavesAlone(f *fixture) {
 	final := f.createOne(func(r *engine.NewRun) { r.Status = engine.Failed })
 	fence := f.owned()
 	f.save(&fence, engine.Changes{Status: engine.Completed})
+	aborted := f.owned()
+	f.save(&aborted, engine.Changes{Status: engine.Aborted, Nodes: []engine.NodeChange{done("a", 1)}})
 	retry := f.owned()
 	f.save(&retry, engine.Changes{Release: true, Due: true, DueIn: long})
 	alone := []string{
-		final, fence.Run, retry.Run, f.owned().Run, f.createOne(dueIn(long)),
+		final, fence.Run, aborted.Run, retry.Run, f.owned().Run, f.createOne(dueIn(long)),
 		f.blocked(process), f.waiting(process), f.paused(process),
 	}
 	var was []*engine.Record

@@ -26,7 +26,7 @@ func chooseAccount(dataDir string) (*account, error) {
 	}
 	if info, err := os.Stat(dataDir); dataDir != "" && err == nil {
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
-			return &account{"the owner of " + dataDir, int(stat.Uid), int(stat.Gid)}, nil
+			return &account{nameOf(stat.Uid), int(stat.Uid), int(stat.Gid)}, nil
 		}
 	}
 	for _, name := range []string{"postgres", "nobody"} {
@@ -47,6 +47,15 @@ func newAccount(u *user.User) (*account, error) {
 		return nil, err
 	}
 	return &account{u.Username, uid, gid}, nil
+}
+
+// nameOf is the name of a user, or its number if it has none.
+func nameOf(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if found, err := user.LookupId(id); err == nil {
+		return found.Username
+	}
+	return id
 }
 
 // detached starts a process as the account, in a session of its own: what a

@@ -1,3 +1,5 @@
+//go:build unix
+
 package pgdev
 
 import (
@@ -56,6 +58,27 @@ func TestServerDoesNotRunAsRoot(t *testing.T) {
 	}
 }
 
+// Root goes on with a folder as the user who has it.
+func TestFolderOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	if err := start(t, Options{DataDir: dir}).Stop(); err != nil {
+		t.Fatal(err)
+	}
+	who, err := chooseAccount(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := int(info.Sys().(*syscall.Stat_t).Uid)
+	if os.Geteuid() == 0 && (who == nil || who.uid != uid) || os.Geteuid() != 0 && who != nil {
+		t.Errorf("the folder is that of user %d, the account is %+v", uid, who)
+	}
+}
+
 func TestKeptServer(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -77,7 +100,7 @@ func TestDataFolderInUse(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
 	s := start(t, Options{DataDir: dir})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err := Start(ctx, Options{DataDir: dir})
 	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "process "+s.folder.pid()) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -92,10 +93,11 @@ func (m machine) hold(ctx context.Context, o Options, s *Server) (err error) {
 func (m machine) find(ctx context.Context, o Options, major string) (binaries, error) {
 	dirs := m.search.folders()
 	if o.BinDir != "" {
-		if !complete(o.BinDir) {
+		dir, err := filepath.Abs(o.BinDir)
+		if err != nil || !complete(dir) {
 			return binaries{}, fmt.Errorf("%s does not have the server binaries %s", o.BinDir, strings.Join(programs, ", "))
 		}
-		dirs = []string{o.BinDir}
+		dirs = []string{dir}
 	}
 	if len(dirs) > 0 {
 		return choose(ctx, dirs, m.who, major)

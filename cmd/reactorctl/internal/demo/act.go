@@ -108,8 +108,8 @@ func (d *demo) killCharging(ctx context.Context, o *outcome) (err error) {
 	if o.killed, err = d.team.kill(pid); err != nil {
 		return err
 	}
-	d.stage.say("the bank has taken the money, and its answer is on the way:")
+	d.stage.say("the money is taken, the bank's answer on its way:")
 	d.stage.say("SIGKILL to %s, process %d", o.killed.name(), pid)
-	d.stage.say("nobody renews its lease now; when that is over, another worker goes on")
+	d.stage.say("its lease runs out; then another one goes on")
 	return nil
 }
