@@ -144,7 +144,7 @@ type line struct {
 	N   int    `json:"n"`
 }
 
-// spec: C-30..C-36, C-166, C-811
+// spec: C-30..C-34, C-36, C-166, C-811
 func TestGraph(t *testing.T) {
 	t.Parallel()
 	r := graphed(1)

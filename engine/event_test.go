@@ -69,8 +69,8 @@ func secretive(pay func(context.Context, order) (order, error)) *engine.Reactor[
 }
 
 // spec: K-455..K-457, K-460..K-462, K-464, C-252
-// spec: K-465..K-470, K-478, K-479, K-956
-// spec: C-689, C-690, C-692, C-145
+// spec: K-465..K-470, K-479, K-956
+// spec: C-689, C-145, K-478
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	rec := &recorder{}

@@ -224,10 +224,11 @@ func acceptInput[In any](e *Engine, raw json.RawMessage) (normal json.RawMessage
 	if err := decode(raw, &in); err != nil {
 		return raw, err
 	}
-	if err := protect(func() error { return validate(&in, "input", e.config.Validator) }); err != nil {
+	normal, err := encode(in, "input", e.config.Limits.Value) // before Validate, which may change its own copy
+	if err != nil {
 		return raw, err
 	}
-	return encode(in, "input", e.config.Limits.Value)
+	return normal, protect(func() error { return validate(&in, "input", e.config.Validator) })
 }
 
 // unreadable names the node whose stored result can't be read.

@@ -61,7 +61,7 @@ func resultOfRun[Out any](e *Engine, x *execution, end ending) (Result[Out], err
 	case end.way == unsaved:
 		return Result[Out]{RunID: x.rec.ID}, fmt.Errorf("reactor %s, run %s: its state could not be stored; workers go on with it: %w", x.rec.Reactor, x.rec.ID, end.err)
 	case end.way != ended:
-		return Result[Out]{RunID: x.rec.ID, Status: Running}, nil
+		return Result[Out]{RunID: x.rec.ID, Status: x.rec.Status}, nil
 	case x.rec.Status == Aborted:
 		return Result[Out]{RunID: x.rec.ID, Status: Aborted}, callerGone(x.caller)
 	}
@@ -174,6 +174,7 @@ func (e *Engine) load(ctx context.Context, run string) (*Record, error) {
 	if !isUUID(run) {
 		return nil, notFound(cleanText(run, 64))
 	}
+	run = strings.ToLower(run)
 	if err := e.check(ctx); err != nil {
 		return nil, err
 	}

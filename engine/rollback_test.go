@@ -71,8 +71,8 @@ func TestHooksGetWhatTheBodyHad(t *testing.T) {
 	}
 }
 
-// spec: C-298..C-303, C-305, C-308, C-309, C-313
-// spec: C-606, C-614, C-266, C-312, D41
+// spec: C-298..C-302, C-305, C-308, C-309
+// spec: C-606, C-614, C-266, C-608
 func TestRollbackFailures(t *testing.T) {
 	t.Parallel()
 	e := engine.InMemoryWith()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -72,7 +73,7 @@ func (r *Reactor[In, Out]) Find(ctx context.Context, e *Engine, runID string) (*
 	if rec.Reactor != r.def.name {
 		return nil, refuse(ErrRunNotFound, "run not found: %s is a run of reactor %s, not of %s", runID, rec.Reactor, r.def.name)
 	}
-	return &Handle[Out]{ID: runID, e: e}, nil
+	return &Handle[Out]{ID: rec.ID, e: e}, nil
 }
 
 func boxed[In any](ins []In) []any {
@@ -92,46 +93,8 @@ func one[Out any](handles []*Handle[Out], err error) (*Handle[Out], error) {
 
 var errNilContext = errors.New("engine: the context is nil")
 
-// begin creates a run that this process owns from its first row on.
-func (e *Engine) begin(ctx context.Context, def *definition, in any) (*execution, error) {
-	if err := e.ready(ctx, def); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, callerGone(ctx)
-	}
-	plain, refused, err := e.prepare(def, in)
-	if err != nil {
-		return nil, err
-	}
-	run, err := e.newRun(def, plain, StartOptions{Priority: 1, Queue: e.config.Queue})
-	if err != nil {
-		return nil, err
-	}
-	if refused != nil {
-		return nil, e.storeRefused(ctx, nil, run, refused)
-	}
-	run.Status = Running
-	run.Fence = Fence{Run: run.ID, Token: NewUUID(), Process: e.processID()}
-	created, err := e.config.Store.Create(ctx, nil, []NewRun{run})
-	if err != nil {
-		return nil, fmt.Errorf("reactor %s: create run: %w", def.name, err)
-	}
-	return e.ownNew(ctx, def, run, created[0].Now), nil
-}
-
-// ownNew is the execution of a run that was just created for us.
-func (e *Engine) ownNew(ctx context.Context, def *definition, run NewRun, now time.Time) *execution {
-	rec := &Record{Header: run.Header, Input: run.Input, Now: now}
-	rec.Owner, rec.Process, rec.Version = run.Fence.Token, run.Fence.Process, 1
-	rec.Created, rec.Started = now, now
-	x := newExecution(ctx, e, def, rec, run.Fence.Process)
-	x.here, x.inPlace = true, true
-	return x
-}
-
-// ready is what every start needs: a context, a definition that is known, and
-// an engine that has begun.
+// ready is what every start needs: a context that lives, a definition that is
+// known, and an engine that has begun.
 func (e *Engine) ready(ctx context.Context, def *definition) error {
 	if ctx == nil {
 		return errNilContext
@@ -139,7 +102,15 @@ func (e *Engine) ready(ctx context.Context, def *definition) error {
 	if err := e.knows(def); err != nil {
 		return err
 	}
-	return e.start(ctx)
+	if ctx.Err() != nil {
+		return callerGone(ctx)
+	}
+	if err := e.start(ctx); err != nil && ctx.Err() != nil {
+		return callerGone(ctx)
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // prepare brings an input into its stored form. Refused is what its contract
@@ -155,7 +126,7 @@ func (e *Engine) prepare(def *definition, in any) (plain json.RawMessage, refuse
 
 // newRun is a pending root.
 func (e *Engine) newRun(def *definition, plain json.RawMessage, o StartOptions) (NewRun, error) {
-	id := e.config.NewID()
+	id := strings.ToLower(e.config.NewID()) // as databases write it
 	if !isUUID(id) {
 		return NewRun{}, fmt.Errorf("Config.NewID gave %q, which is not a UUID", cleanText(id, 64))
 	}
@@ -228,6 +199,11 @@ func (e *Engine) storeRefused(ctx context.Context, tx Tx, run NewRun, refused er
 	created, err := e.config.Store.Create(ctx, nil, []NewRun{run})
 	if err != nil {
 		return fmt.Errorf("reactor %s: store the refused run: %w", run.Reactor, err)
+	}
+	if created[0].Existing {
+		if err := e.sameInput(run, created[0]); err != nil {
+			return err
+		}
 	}
 	r.RunID = created[0].ID
 	return r

@@ -52,7 +52,8 @@ func open(t *testing.T, pool *pgxpool.Pool, c engine.Config, reactors ...engine.
 	return eng, stop
 }
 
-// spec: C-715, C-717..C-724, C-726
+// spec: C-715, C-717..C-720
+// spec: C-721..C-724, C-726
 // spec: C-728..C-731, C-1055..C-1057
 func TestSequencesOnPostgres(t *testing.T) {
 	t.Parallel()

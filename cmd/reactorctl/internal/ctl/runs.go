@@ -196,6 +196,9 @@ func notesOf(v *engine.View) (notes []string) {
 			notes = append(notes, fmt.Sprintf("%s: %s", n.word, term.Clean(n.text)))
 		}
 	}
+	if f := v.Failure; f != nil {
+		notes = append(notes, term.Clean(strings.TrimPrefix(f.Node+": "+messageOf(f.Err), ": ")))
+	}
 	if v.Kind != string(engine.Root) {
 		notes = append(notes, v.Kind+" of run "+v.ParentID)
 	}

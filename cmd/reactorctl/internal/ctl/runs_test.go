@@ -46,7 +46,7 @@ func TestRuns(t *testing.T) {
 		for _, ends := range c.ends {
 			want = append(want, ids[ends])
 		}
-		if diff := cmp.Diff(want, listedIDs(t, l.call(append(strings.Fields(c.flags), "runs", "-o", "json")...))); diff != "" {
+		if diff := cmp.Diff(want, listedIDs(t, l.call(append([]string{"runs", "-o", "json"}, strings.Fields(c.flags)...)...))); diff != "" {
 			t.Errorf("runs %s: -want +got\n%s", c.flags, diff)
 		}
 	}

@@ -150,7 +150,7 @@ var states = map[string]struct {
 	word  string
 	color term.Color
 }{
-	string(engine.NodeRunning): {"at work", term.Blue}, string(engine.NodeWaiting): {"waits for its next attempt", term.Blue},
+	"pending": {"not reached", term.Dim}, string(engine.NodeRunning): {"at work", term.Blue}, string(engine.NodeWaiting): {"waits for its next attempt", term.Blue},
 	string(engine.NodeDispatched): {"dispatched", term.Blue}, string(engine.NodeDone): {"done", term.Green},
 	string(engine.NodeSkipped): {"skipped", term.Cyan}, string(engine.NodeFailed): {"failed", term.Red},
 	string(engine.NodeHalted): {"halted the run", term.Cyan}, string(engine.NodeOpen): {"cut off, may have had effects", term.Purple},
@@ -238,7 +238,7 @@ func sortedFields(f engine.FieldErrors) []string {
 
 func (p *page) end(v *engine.View) {
 	p.Printf("\n")
-	if len(v.ToUndo) > 0 && v.Status != engine.Completed {
+	if len(v.ToUndo) > 0 && v.Status.Final() && v.Status != engine.Completed {
 		p.Printf("done and not undone: %s\n", strings.Join(v.ToUndo, ", "))
 	}
 	trace := "-"
