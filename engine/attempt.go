@@ -195,7 +195,7 @@ func (x *execution) settle(ctx context.Context, fr *frame, n *node, row *NodeRow
 func (x *execution) settled(fr *frame, n *node, row *NodeRow, v verdict) (ending, bool, error) {
 	out, err := x.e.seal(v.out)
 	if err != nil {
-		return ending{}, true, errors.Join(ErrUnstorable, err)
+		return ending{}, true, refuse(ErrUnstorable, "%s", textOf(err))
 	}
 	row.State, row.Output, row.Failure, row.Recoveries = v.state, out, nil, 0
 	row.Reason = cleanText(v.reason, x.e.config.Limits.ErrorText)

@@ -65,9 +65,14 @@ func (e *Engine) disown(run NewRun) {
 		ctx, cancel := context.WithTimeout(e.life, saveTime)
 		_, err := e.config.Store.Save(ctx, run.Fence, c)
 		cancel()
-		refused, ok := errors.AsType[*FenceError](err)
-		if err == nil || ok && (refused.Status != "" || time.Since(began) > lateCreation) {
+		f, refused := errors.AsType[*FenceError](err)
+		switch {
+		case err == nil || refused && f.Status != "" && f.Owner != run.Fence.Token:
 			return
+		case refused && f.Status == "" && time.Since(began) > lateCreation:
+			return
+		case refused && f.Status != "":
+			run.Fence.Version = f.Found
 		}
 		select {
 		case <-e.life.Done():

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -137,10 +136,11 @@ func join(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	for i, p := range problems {
-		problems[i] = fmt.Errorf("engine: %w", p)
+	e := &DefinitionError{causes: problems}
+	for _, p := range problems {
+		e.Problems = append(e.Problems, Problem{Node: "engine", Msg: textOf(p)})
 	}
-	return errors.Join(problems...)
+	return e
 }
 
 type systemClock struct{}

@@ -200,21 +200,34 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// A DefinitionError lists every problem of a definition.
+// A DefinitionError lists every problem of a definition, or of what New was
+// given; then Reactor is "".
 type DefinitionError struct {
 	Reactor  string
 	Problems []Problem
+
+	causes []error // of New
 }
 
-// Error counts the problems and lists them, one a line.
+// Error counts the problems of a definition and lists them, one a line. Those
+// of New are lines that begin with "engine: ".
 func (e *DefinitionError) Error() string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "reactor %q: %d problem(s) in its definition", e.Reactor, len(e.Problems))
-	for _, p := range e.Problems {
-		fmt.Fprintf(&s, "\n\t%s: %s: %s", p.Pos, p.Node, p.Msg)
+	var lines []string
+	if e.Reactor != "" || e.causes == nil {
+		lines = append(lines, fmt.Sprintf("reactor %q: %d problem(s) in its definition", e.Reactor, len(e.Problems)))
+		for _, p := range e.Problems {
+			lines = append(lines, fmt.Sprintf("\t%s: %s: %s", p.Pos, p.Node, p.Msg))
+		}
+		return strings.Join(lines, "\n")
 	}
-	return s.String()
+	for _, p := range e.Problems {
+		lines = append(lines, p.Node+": "+p.Msg)
+	}
+	return strings.Join(lines, "\n")
 }
+
+// Unwrap is what seams said of their options.
+func (e *DefinitionError) Unwrap() []error { return e.causes }
 
 // A Problem is one thing wrong with a definition, and where.
 type Problem struct {

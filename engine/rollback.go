@@ -240,11 +240,12 @@ func (x *execution) call(ctx context.Context, t task) (failure *RollbackError, c
 }
 
 // succeeded reports whether a hook's error is none: Skip, or a Halt, which
-// changes nothing in a rollback.
+// changes nothing in a rollback. A panic with one of them is a panic.
 func succeeded(err error) bool {
+	_, panicked := errors.AsType[*PanicError](err)
 	_, skipped := errors.AsType[*skip](err)
 	_, halted := errors.AsType[*halt](err)
-	return skipped || halted
+	return !panicked && (skipped || halted)
 }
 
 // bind decodes what the hook gets.

@@ -2,6 +2,8 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,39 +188,50 @@ func TestSaveAgainstAnOpenTakeover(t *testing.T) {
 	f.complete(engine.Fence{Run: fence.Run, Token: got.Owner, Process: next, Version: got.Version})
 }
 
-// A lease that is renewed while the save waits for the header counts: the save
-// is made again by itself.
+// Beside a lease that lapses and is renewed again and again a save is accepted
+// or lost, and nothing in between.
 //
 // spec: K-805
-func TestLeaseRenewedWhileASaveWaits(t *testing.T) {
+func TestSaveBesideRenewals(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	fence := f.owned()
-	tx, err := f.pool.Begin(t.Context())
-	f.must(err)
-	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	_, err = tx.Exec(t.Context(), `update reactor.runs set priority = priority where id = $1`, fence.Run)
-	f.must(err)
-	f.lapse(fence.Process)
-	saved := make(chan error, 1)
-	go func() {
-		_, err := f.store.Save(t.Context(), fence, step("a", 1))
-		saved <- err
-	}()
-	f.must(err)
-	// The lease is judged before the lock is waited for, so it is lost already
-	// or the save waits; either way nothing may hang or be stored twice.
-	_, err = f.store.Beat(t.Context(), fence.Process, hour)
-	f.must(err)
-	f.must(tx.Commit(t.Context()))
-	if err := <-saved; err != nil && !f.refusal(err).Lost {
-		t.Errorf("error %v", err)
+	end := make(chan struct{})
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for lease := time.Duration(0); ; lease = hour - lease {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if _, err := f.store.Beat(t.Context(), fence.Process, lease); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	accepted, lost := 0, 0
+	for accepted < 30 || lost < 30 {
+		version, err := f.store.Save(t.Context(), fence, step(fmt.Sprint("n", accepted), int64(accepted+1)))
+		switch {
+		case err == nil:
+			accepted++
+			fence.Version = version
+		case f.refusal(err).Lost:
+			lost++
+		default:
+			t.Fatalf("error %v", err)
+		}
 	}
-	if known, err := f.store.Beat(t.Context(), fence.Process, hour); !known || err != nil {
-		t.Fatal(known, err)
+	close(end)
+	beats.Wait()
+	if _, err := f.store.Beat(t.Context(), fence.Process, hour); err != nil {
+		t.Fatal(err)
 	}
-	got := f.get(fence.Run)
-	fence.Version = got.Version
+	if got := f.get(fence.Run); got.Version != int64(accepted+1) || len(got.Nodes) != accepted {
+		t.Errorf("version %d with %d nodes after %d saves", got.Version, len(got.Nodes), accepted)
+	}
 	f.complete(fence)
 }
 

@@ -29,18 +29,18 @@ func newDemo(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See runs succeed, fail and be undone, and survive the death of a worker",
-		Long: `Play three orders of examples/checkout (hold stock, charge the card, ship) through
-two workers, each a process of its own: one order is shipped; one fails and is
-undone; one loses its worker to SIGKILL while it charges, and the other worker
-takes it over. The steps are shown as they happen. At the end the database is asked
-whether all ended as promised; only then the exit code is 0.
+		Long: `Play three orders of examples/checkout (hold stock, charge the card, ship)
+through two workers, each a process of its own: one order is shipped; one
+fails and is undone; one loses its worker to SIGKILL while it charges, and the
+other worker takes it over. The steps are shown as they happen. At the end the
+database is asked whether all ended as promised; only then the exit code is 0.
 
 It takes about ten seconds and uses a PostgreSQL of its own, which is gone
-afterwards, unless --keep is given: then all goes on until Ctrl-C. If this machine
-has no PostgreSQL, one is downloaded once. DATABASE_URL is not read.
+afterwards, unless --keep is given: then all goes on until Ctrl-C. If this
+machine has no PostgreSQL, one is downloaded once. DATABASE_URL is not read.
 
-With --database it plays in your database, in schema "` + demoSchema + `" unless --schema
-and --river-schema name others, and leaves its runs there.`,
+With --database it plays in your database, in schema "` + demoSchema + `" unless
+--schema and --river-schema name others, and leaves its runs there.`,
 		Example: `  reactorctl demo
   reactorctl demo --keep
   reactorctl demo --database postgres://app@localhost/app`,

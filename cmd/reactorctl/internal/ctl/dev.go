@@ -31,10 +31,10 @@ func newDev(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a PostgreSQL for development, with its data kept in a folder",
-		Long: `Run a PostgreSQL for development, migrated, with its data kept in a folder, and
-print its URL. It listens on 127.0.0.1 only, under a password of its own, and ends
-with Ctrl-C. The next "reactorctl dev" on the folder goes on with its data, under
-the same URL if its port is still free.
+		Long: `Run a PostgreSQL for development, migrated, with its data kept in a folder,
+and print its URL. It listens on 127.0.0.1 only, under a password of its own,
+and ends with Ctrl-C. The next "reactorctl dev" on the folder goes on with its
+data, under the same URL if its port is still free.
 
 The server is one of this machine; if there is none, one is downloaded once.
 DATABASE_URL and --database are not read.`,

@@ -23,12 +23,12 @@ func newDoctor(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the set-up and the live system, and say what to do",
 		Long: `Check the set-up and the live system, and say what to do: the server and its
-settings, our schema, River's tables, the clocks, the processes and their leases,
-queues that nobody works, runs that nothing will wake.
+settings, our schema, River's tables, the clocks, the processes and their
+leases, queues that nobody works, runs that nothing will wake.
 
 The exit code is 0 if nothing is bad; a warning is not. It is 6 without a
-connection, 7 if the schema or River's tables do not fit, else 1. doctor reads, and
-changes nothing.`,
+connection, 7 if the schema or River's tables do not fit, else 1. doctor
+reads, and changes nothing.`,
 		Example: `  reactorctl doctor
   reactorctl doctor -o json | jq '.findings[] | select(.level != "ok")'`,
 		Args: noArguments,

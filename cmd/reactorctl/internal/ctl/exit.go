@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
@@ -94,7 +95,12 @@ func errorText(ctx context.Context, err error) string {
 	return masked(withoutState(err.Error()))
 }
 
-var sqlState = regexp.MustCompile(`(ERROR: )?(\S.*?) \(SQLSTATE \w{5}\)`)
+var sqlState = regexp.MustCompile(`\b(ERROR|FATAL|PANIC): | \(SQLSTATE \w{5}\)`)
 
 // withoutState takes the code out of a text of PostgreSQL.
-func withoutState(text string) string { return sqlState.ReplaceAllString(text, "$2") }
+func withoutState(text string) string {
+	if !strings.Contains(text, "(SQLSTATE ") {
+		return text
+	}
+	return sqlState.ReplaceAllString(text, "")
+}

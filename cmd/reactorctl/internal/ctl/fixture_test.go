@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgreactor/reactor/engine"
@@ -158,12 +159,13 @@ func (l *lab) drive(eng *engine.Engine, run string) {
 // sql changes the database behind the engine's back, to let time pass.
 func (l *lab) sql(statement string) {
 	l.t.Helper()
-	pool, err := pgxpool.New(l.t.Context(), l.url)
+	ctx := context.WithoutCancel(l.t.Context()) // also for what is cleaned up
+	conn, err := pgx.Connect(ctx, l.url)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	defer pool.Close()
-	if _, err := pool.Exec(l.t.Context(), statement); err != nil {
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement); err != nil {
 		l.t.Fatal(err)
 	}
 }

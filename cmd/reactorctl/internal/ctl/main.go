@@ -14,7 +14,7 @@ import (
 func Main(ctx context.Context, args []string, console Console) int {
 	a := &app{console: console}
 	root := newRoot(a)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
 	root.SetIn(console.In)
 	root.SetOut(console.Out)
 	root.SetErr(console.Err)
@@ -33,11 +33,12 @@ func newRoot(a *app) *cobra.Command {
 		Use:   "reactorctl",
 		Short: "Look after durable runs in PostgreSQL",
 		Long: `reactorctl looks after the runs that an application with Reactor keeps in its
-PostgreSQL: it makes the tables, lists and explains runs, and checks the set-up.
+PostgreSQL: it makes the tables, lists and explains runs, and checks the
+set-up.
 
 The database is that of --database, else that of DATABASE_URL. Commands that
-only look need the right to SELECT and nothing else. What a command found goes to
-the standard output, as a table or with -o json as JSON; messages go to the
+only look need the right to SELECT and nothing else. What a command found goes
+to the standard output, as a table or with -o json as JSON; messages go to the
 standard error. "reactorctl help exit-codes" lists the exit codes.`,
 		Example: `  reactorctl demo
   DATABASE_URL=postgres://app@localhost/app reactorctl migrate
@@ -49,6 +50,7 @@ standard error. "reactorctl help exit-codes" lists the exit codes.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkFlags() },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%s: %s (%s --help lists the flags)", cmd.Name(), masked(err.Error()), cmd.CommandPath())
 	})

@@ -25,13 +25,13 @@ func newMigrate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Make the tables, or bring them to the version of this program",
-		Long: `Make the tables, or bring them to the version of this program; without a word it
-is "migrate up". It is safe in several processes at once.
+		Long: `Make the tables, or bring them to the version of this program; without a word
+it is "migrate up". It is safe in several processes at once.
 
-River's tables are made where there are none. Where there are, they are checked
-and left alone, unless --river is given. Other schemas than "reactor" and the first
-of the search path are named by --schema and --river-schema; give the same names to
-your program.`,
+River's tables are made where there are none. Where there are, they are
+checked and left alone, unless --river is given. Other schemas than "reactor"
+and the first of the search path are named by --schema and --river-schema;
+give the same names to your program.`,
 		Example: `  reactorctl migrate --database postgres://app@localhost/app
   reactorctl migrate status
   reactorctl migrate sql > migrations/0042_reactor.sql`,
@@ -180,8 +180,8 @@ func newMigrateSQL(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sql",
 		Short: "Print our migrations for a tool of your own",
-		Long: `Print our migrations, without River's, for a tool of your own. goose takes them in
-a file with a number of yours, psql as they are. No database is asked.`,
+		Long: `Print our migrations, without River's, for a tool of your own. goose takes
+them in a file with a number of yours, psql as they are. No database is asked.`,
 		Example: `  reactorctl migrate sql | psql "$DATABASE_URL"
   reactorctl migrate sql --after 1 > migrations/0043_reactor.sql`,
 		Args: noArguments,

@@ -26,9 +26,10 @@ func newMigrateDown(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Take the last version of our tables back, with what is stored in them",
-		Long: `Take the last version of our tables back, with what is stored in them. At version 1
-that is everything: each run, finished or not. It says what will happen and asks;
-without a terminal it refuses unless --yes is given. River's tables stay.`,
+		Long: `Take the last version of our tables back, with what is stored in them. At
+version 1 that is everything: each run, finished or not. It says what will
+happen and asks; without a terminal it refuses unless --yes is given. River's
+tables stay.`,
 		Example: `  reactorctl migrate down --dry-run`,
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.Run(cmd.Context(), cmd.OutOrStdout()) },

@@ -36,12 +36,12 @@ func newRuns(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List runs, newest first",
-		Long: `List runs, newest first: 50, or as many as --limit says, at most 500. All filters
-must fit. Where there are more runs a message names the --cursor of the next page;
-no run is missed or shown twice while new ones are started.
+		Long: `List runs, newest first: 50, or as many as --limit says, at most 500. All
+filters must fit. Where there are more runs a message names the --cursor of
+the next page; no run is missed or shown twice while new ones are started.
 
-Times are 90m, 2h or 7d, which is so long ago, or a date such as 2026-01-31, or
-2026-01-31T15:04:05Z. They are about the creation of a run.`,
+Times are 90m, 2h or 7d, which is so long ago, or a date such as 2026-01-31,
+or 2026-01-31T15:04:05Z. They are about the creation of a run.`,
 		Example: `  reactorctl runs --status failed,aborted --since 1h
   reactorctl runs --reactor checkout --input sku=book
   reactorctl runs --inbox

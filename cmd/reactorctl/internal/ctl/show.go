@@ -26,10 +26,10 @@ func newShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show one run: steps, values, failure, rollback",
-		Long: `Show one run: its steps in the order in which they ended, with values, attempts
-and what a rollback did with them; how it failed; what could not be rolled back;
-what is done and not undone. RUN is the id of a run, or its beginning if no other
-run begins so.
+		Long: `Show one run: its steps in the order in which they ended, with values,
+attempts and what a rollback did with them; how it failed; what could not be
+rolled back; what is done and not undone. RUN is the id of a run, or its
+beginning if no other run begins so.
 
 Redacted values stay redacted. Long values are cut; --full shows all of them.`,
 		Example: `  reactorctl show 0199b6f0-7a41

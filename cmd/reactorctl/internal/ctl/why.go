@@ -21,10 +21,10 @@ func newWhy(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why RUN",
 		Short: "Explain why a run is where it is",
-		Long: `Explain why a run is where it is and what would move it: at work in which process,
-waiting for which time after which error, due and not picked up and why not,
-blocked by which difference; of a run that has ended, how. RUN is the id of a run,
-or its beginning if no other run begins so.`,
+		Long: `Explain why a run is where it is and what would move it: at work in which
+process, waiting for which time after which error, due and not picked up and
+why not, blocked by which difference; of a run that has ended, how. RUN is the
+id of a run, or its beginning if no other run begins so.`,
 		Example:           `  reactorctl why 0199b6f0-7a41`,
 		Args:              oneRun,
 		ValidArgsFunction: a.completeRun,

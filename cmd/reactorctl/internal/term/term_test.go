@@ -14,7 +14,7 @@ import (
 func TestClean(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"plain, ä and 世界":            "plain, ä and 世界",
+		"plain, ä and 世界":           "plain, ä and 世界",
 		"a\x1b[31mred\x1b[0m":       `a\x1b[31mred\x1b[0m`,
 		"two\nlines\tand a tab\r":   `two\nlines\tand a tab\r`,
 		"c1 \u009b and bad \xff":    `c1 \u009b and bad \ufffd`,
