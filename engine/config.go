@@ -136,9 +136,10 @@ func join(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	e := &DefinitionError{causes: problems}
+	e := &DefinitionError{}
 	for _, p := range problems {
 		e.Problems = append(e.Problems, Problem{Node: "engine", Msg: textOf(p)})
+		e.causes = append(e.causes, fmt.Errorf("engine: %w", p))
 	}
 	return e
 }

@@ -212,18 +212,15 @@ type DefinitionError struct {
 // Error counts the problems of a definition and lists them, one a line. Those
 // of New are lines that begin with "engine: ".
 func (e *DefinitionError) Error() string {
-	var lines []string
-	if e.Reactor != "" || e.causes == nil {
-		lines = append(lines, fmt.Sprintf("reactor %q: %d problem(s) in its definition", e.Reactor, len(e.Problems)))
-		for _, p := range e.Problems {
-			lines = append(lines, fmt.Sprintf("\t%s: %s: %s", p.Pos, p.Node, p.Msg))
-		}
-		return strings.Join(lines, "\n")
+	if e.causes != nil {
+		return errors.Join(e.causes...).Error()
 	}
+	var s strings.Builder
+	fmt.Fprintf(&s, "reactor %q: %d problem(s) in its definition", e.Reactor, len(e.Problems))
 	for _, p := range e.Problems {
-		lines = append(lines, p.Node+": "+p.Msg)
+		fmt.Fprintf(&s, "\n\t%s: %s: %s", p.Pos, p.Node, p.Msg)
 	}
-	return strings.Join(lines, "\n")
+	return s.String()
 }
 
 // Unwrap is what seams said of their options.

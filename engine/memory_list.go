@@ -45,7 +45,7 @@ func (q Query) limit() int {
 	if q.Limit <= 0 {
 		return 50
 	}
-	return q.Limit
+	return min(q.Limit, 500)
 }
 
 func (r *memoryRun) matches(q Query, now time.Time) bool {

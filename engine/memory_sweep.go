@@ -28,9 +28,10 @@ func (m *memory) Wake(ctx context.Context, runs []string) error {
 	})
 }
 
-// wakeable reports whether a worker could claim r once it is due.
+// wakeable reports whether a worker could claim r once it is due; a final run
+// never is.
 func (m *memory) wakeable(r *memoryRun, now time.Time) bool {
-	return !r.Status.Final() && r.Suspended == "" && (r.Owner == "" || !m.alive(r.Process, now))
+	return r.Suspended == "" && (r.Owner == "" || !m.alive(r.Process, now))
 }
 
 // memoryWaking is the change that queues the wake-ups of runs.

@@ -63,7 +63,10 @@ func (r *Reactor[In, Out]) StartManyTx(ctx context.Context, e *Engine, tx Tx, in
 // Find is the handle on a run of r, of any version, that exists; else the error
 // matches ErrRunNotFound.
 func (r *Reactor[In, Out]) Find(ctx context.Context, e *Engine, runID string) (*Handle[Out], error) {
-	if ctx == nil {
+	switch {
+	case e == nil:
+		return nil, errNilEngine
+	case ctx == nil:
 		return nil, errNilContext
 	}
 	rec, err := e.load(ctx, runID)
@@ -91,12 +94,18 @@ func one[Out any](handles []*Handle[Out], err error) (*Handle[Out], error) {
 	return handles[0], nil
 }
 
-var errNilContext = errors.New("engine: the context is nil")
+var (
+	errNilContext = errors.New("engine: the context is nil")
+	errNilEngine  = errors.New("engine: the engine is nil: give the one that engine.New returned")
+)
 
 // ready is what every start needs: a context that lives, a definition that is
 // known, and an engine that has begun.
 func (e *Engine) ready(ctx context.Context, def *definition) error {
-	if ctx == nil {
+	switch {
+	case e == nil:
+		return errNilEngine
+	case ctx == nil:
 		return errNilContext
 	}
 	if err := e.knows(def); err != nil {

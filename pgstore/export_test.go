@@ -30,3 +30,16 @@ func CreateArguments(run, write, key string) []any {
 		WriteID: write, Input: json.RawMessage(`1`),
 	}})
 }
+
+// ListStatement is the statement of a list and its parameters.
+func ListStatement(q engine.Query) (name string, arguments []any) {
+	ids, _ := idsWith(q.IDPrefix)
+	after, _ := readCursor(q.Cursor)
+	text, arguments := listStatement(q, append([]any{51}, listArguments(q, ids, after)...))
+	for name, listed := range statements {
+		if listed == text {
+			return name, arguments
+		}
+	}
+	return "", nil
+}

@@ -56,9 +56,12 @@ func (s *Store) do(ctx context.Context, w work) error {
 	if s.dispatcher == nil {
 		w.wakes = nil
 	}
-	var wakes []engine.Wake
-	err := repeat(ctx, func() (err error) {
-		wakes, err = s.transact(ctx, w)
+	var wakes []engine.Wake // of the last try that queued some: its commit may have landed
+	err := repeat(ctx, func() error {
+		queued, err := s.transact(ctx, w)
+		if len(queued) > 0 {
+			wakes = queued
+		}
 		return err
 	})
 	if err == nil && len(wakes) > 0 {
@@ -67,7 +70,8 @@ func (s *Store) do(ctx context.Context, w work) error {
 	return err
 }
 
-// transact runs w once and returns the wake-ups that were queued.
+// transact runs w once and returns the wake-ups that were queued, also if the
+// commit then failed.
 func (s *Store) transact(ctx context.Context, w work) ([]engine.Wake, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

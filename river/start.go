@@ -48,7 +48,7 @@ func (w *startWorker) Work(ctx context.Context, job *river.Job[StartArgs]) error
 	case err == nil:
 		return river.RecordOutput(ctx, startOutput{Run: run})
 	case hopeless(err):
-		return river.JobCancel(err)
+		return river.JobCancel(errors.New(kept(err)))
 	case errors.Is(ctx.Err(), context.Canceled), errors.Is(err, engine.ErrShutdown):
 		return stopped(ctx, err)
 	}
@@ -74,8 +74,7 @@ const problemKey = "reactor_problem"
 
 // later has the job tried again, and says why in its metadata and in the log.
 func (w *startWorker) later(ctx context.Context, job *river.Job[StartArgs], problem error) error {
-	text := strings.ReplaceAll(problem.Error(), "\x00", "\uFFFD") // which jsonb can't keep
-	if err := river.MetadataSet(ctx, problemKey, text); err != nil {
+	if err := river.MetadataSet(ctx, problemKey, kept(problem)); err != nil {
 		return err
 	}
 	if w.mayLog(job.Args.Reactor) {
@@ -84,6 +83,10 @@ func (w *startWorker) later(ctx context.Context, job *river.Job[StartArgs], prob
 	}
 	return river.JobSnooze(startPause)
 }
+
+// kept is the text of an error as River can store it; with U+0000 the job would
+// stay in state running.
+func kept(err error) string { return strings.ReplaceAll(err.Error(), "\x00", "\uFFFD") }
 
 // mayLog is true once a minute for each reactor.
 func (w *startWorker) mayLog(reactor string) bool {

@@ -111,6 +111,11 @@ func nodeEnded(f *fixture) {
 	if settled.Ended.Before(settled.Started) || !settled.HookEnded.IsZero() {
 		f.Errorf("started %s, ended %s, hook ended at %s", settled.Started, settled.Ended, settled.HookEnded)
 	}
+	n.Hook, n.HookState, n.Keep = "undo", engine.HookRunning, true
+	f.save(&fence, engine.Changes{Nodes: []engine.NodeChange{n}})
+	if got := f.node(fence.Run, "a"); !got.HookEnded.IsZero() {
+		f.Errorf("a hook at work ended at %s", got.HookEnded)
+	}
 	f.after(settled.Ended)
 	n.Hook, n.HookState, n.HookSeq, n.Keep = "undo", engine.HookCompleted, 2, true
 	f.save(&fence, engine.Changes{Nodes: []engine.NodeChange{n}})

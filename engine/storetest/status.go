@@ -67,10 +67,10 @@ func statusRefused(f *fixture) {
 
 // A final status gives up ownership and due time, and tells when it ended.
 func statusFinal(f *fixture) {
-	for _, to := range finals {
+	for i, to := range finals {
 		fence := f.owned()
 		mark := f.bell.mark()
-		f.save(&fence, engine.Changes{Status: to, Due: true, Nodes: []engine.NodeChange{done("last", 1)}})
+		f.save(&fence, engine.Changes{Status: to, Release: i%2 == 0, Due: true, Nodes: []engine.NodeChange{done("last", 1)}})
 		got := f.get(fence.Run)
 		if got.Status != to || got.Owner != "" || got.Process != "" || !got.Due.IsZero() || len(got.Nodes) != 1 {
 			f.Errorf("header %+v, %d nodes", got.Header, len(got.Nodes))

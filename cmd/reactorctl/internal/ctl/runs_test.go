@@ -128,7 +128,7 @@ func TestRunsBlocked(t *testing.T) {
 	}
 	golden(t, "runs_blocked.golden", l.call("runs", "--blocked").out)
 	golden(t, "show_blocked.golden", l.call("show", id).out)
-	golden(t, "why_blocked.golden", l.call("why", id).out)
+	golden(t, "why_blocked.golden", unwrapped(l.call("why", id).out))
 }
 
 func TestRunsBadFlags(t *testing.T) {
