@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -157,6 +158,36 @@ func TestWorkerKilledInsideAnUndo(t *testing.T) {
 	}
 	if n := keysOf(t, b.pool, h.ID, "a", "undo"); n != 1 {
 		t.Errorf("undo of a was called with %d idempotency keys", n)
+	}
+}
+
+// In another process a compensate gets the stored failure: the same text and
+// code.
+// spec: C-278, C-613, C-901, C-272
+func TestWorkerKilledInsideACompensate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := startWorker(t, "w1", b.url)
+	h := b.start(t, job{Fail: "c", Block: "comp:c"})
+	awaitBarrier(t, b.pool, "comp:c", 1)
+	first.kill()
+	startWorker(t, "w2", b.url)
+	awaitBarrier(t, b.pool, "comp:c", 2)
+	openBarrier(t, b.pool, "comp:c")
+	_, err := h.Wait(t.Context())
+	failure, ok := errors.AsType[*engine.RunError](err)
+	if !ok || failure.Node != "c" || failure.Code != "scripted" || failure.Err.Error() != errScripted.Error() {
+		t.Fatal(err)
+	}
+	if got, want := effects(t, b.pool, h.ID), "do a#1, do b#1, do c#1, compensate c#1, compensate c#1, undo b#1, undo a#1"; got != want {
+		t.Errorf("effects %s\nwant    %s", got, want)
+	}
+	var causes []string
+	if err := b.pool.QueryRow(t.Context(), `select array_agg(cause order by id) from qa_effect where run = $1 and phase = 'compensate'`, h.ID).Scan(&causes); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"as the job says [scripted] true", "as the job says [scripted] false"}; !slices.Equal(causes, want) {
+		t.Errorf("causes %q, want %q", causes, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // Barriers hold a body until the test lets it go on.
 const ledgerTables = `
 create table qa_effect (id bigint generated always as identity, run uuid, step text, phase text, attempt int, recovery int, idem text,
-                        worker text, at timestamptz default clock_timestamp());
+                        worker text, cause text, at timestamptz default clock_timestamp());
 create table qa_barrier (name text primary key, reached int not null default 0, open boolean not null default false);`
 
 func makeLedger(t *testing.T, pool *pgxpool.Pool) {
@@ -38,6 +39,19 @@ func (l *ledger) note(ctx context.Context, phase string) {
 	_, err := l.pool.Exec(context.WithoutCancel(ctx),
 		`insert into qa_effect (run, step, phase, attempt, recovery, idem, worker) values ($1, $2, $3, $4, $5, $6, $7)`,
 		i.RunID, i.Path, phase, i.Attempt, i.Recovery, i.IdempotencyKey(), l.worker)
+	if err != nil {
+		panic(fmt.Sprintf("ledger: %v", err))
+	}
+}
+
+// noteCause adds what a compensate was given to its last row.
+func (l *ledger) noteCause(ctx context.Context, cause error) {
+	code := ""
+	if c, ok := cause.(interface{ ErrorCode() string }); ok {
+		code = c.ErrorCode()
+	}
+	_, err := l.pool.Exec(context.WithoutCancel(ctx), `update qa_effect set cause = $2 where id = (select max(id) from qa_effect where run = $1)`,
+		engine.RunFrom(ctx).RunID, fmt.Sprintf("%s [%s] %t", cause, code, errors.Is(cause, errScripted)))
 	if err != nil {
 		panic(fmt.Sprintf("ledger: %v", err))
 	}

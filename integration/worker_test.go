@@ -3,7 +3,6 @@ package integration
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,7 +60,7 @@ func workUntilStopped() error {
 	l := &ledger{pool: pool, worker: os.Getenv(workerRole)}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	eng, err := engine.New(short(engine.Config{
-		Store: pgstore.New(pool), Dispatcher: reactorriver.NewDispatcher(pool), Validator: l.afterBody, Logger: log,
+		Store: pgstore.New(pool), Dispatcher: reactorriver.NewDispatcher(pool), Validator: l.afterBody, Logger: log, Recoveries: 3,
 	}), abc(l), picky(l))
 	if err != nil {
 		return err
@@ -152,8 +151,9 @@ func (p *process) wait(t *testing.T) int {
 
 // A job is the input of the test reactors.
 type job struct {
-	Block string // where to wait at the barrier of that name: body:b, after:b
+	Block string // where to wait at the barrier of that name: body:b, after:b, undo:a, comp:c
 	Fail  string // path of the step that fails
+	Crash string // where the process kills itself: body:b, undo:a
 }
 
 // abc is a chain of three steps with effects; each passes the job on.
@@ -165,15 +165,19 @@ func abc(l *ledger) *engine.Reactor[job, job] {
 	})
 }
 
-var errScripted = errors.New("as the job says")
+// errScripted is how a step fails that the job names.
+var errScripted error = scripted{}
+
+type scripted struct{}
+
+func (scripted) Error() string     { return "as the job says" }
+func (scripted) ErrorCode() string { return "scripted" }
 
 func (l *ledger) step(b *engine.Builder, name string, in engine.Ref[job]) *engine.StepNode[job, job] {
 	return engine.Step(b, name, in, func(ctx context.Context, j job) (job, error) {
 		l.note(ctx, "do")
-		if j.Block == "body:"+name {
-			if err := l.pass(ctx, j.Block); err != nil {
-				return j, err
-			}
+		if err := l.act(ctx, j, "body:"+name); err != nil {
+			return j, err
 		}
 		if j.Fail == name {
 			return j, errScripted
@@ -184,14 +188,23 @@ func (l *ledger) step(b *engine.Builder, name string, in engine.Ref[job]) *engin
 		return j, nil
 	}).Undo(func(ctx context.Context, j, _ job) error {
 		l.note(ctx, "undo")
-		if j.Block == "undo:"+name {
-			return l.pass(ctx, j.Block)
-		}
-		return nil
-	}).Compensate(func(ctx context.Context, _ job, _ error) error {
+		return l.act(ctx, j, "undo:"+name)
+	}).Compensate(func(ctx context.Context, j job, cause error) error {
 		l.note(ctx, "compensate")
-		return nil
+		l.noteCause(ctx, cause)
+		return l.act(ctx, j, "comp:"+name)
 	})
+}
+
+// act waits or dies where the job says so.
+func (l *ledger) act(ctx context.Context, j job, at string) error {
+	if j.Crash == at {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	if j.Block == at {
+		return l.pass(ctx, j.Block)
+	}
+	return nil
 }
 
 // marked are runs whose next result waits between the body and its save.

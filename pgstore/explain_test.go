@@ -167,7 +167,7 @@ var lists = map[string]struct {
 	"all":        {engine.Query{}, "runs_list"},
 	"next page":  {engine.Query{Cursor: "MTc2NDUyODQwMDAwMDAwMCAwMTg5MDAwMC0wMDAwLTcwMDAtODAwMC0wMDAwMDAwMDAwMDE"}, "runs_list"},
 	"since":      {engine.Query{Since: time.Now().Add(-time.Hour)}, "runs_list"},
-	"reactor":    {engine.Query{Reactor: "checkout"}, "runs_reactor"},
+	"reactor":    {engine.Query{Reactor: "parcel"}, "runs_reactor"},
 	"id":         {engine.Query{IDPrefix: "0189000"}, "runs_pkey"},
 	"failed":     {engine.Query{Status: []engine.Status{engine.Failed}}, "runs_ended_badly"},
 	"rolling":    {engine.Query{Status: []engine.Status{engine.RollingBack}}, "runs_unfinished"},

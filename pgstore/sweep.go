@@ -38,7 +38,7 @@ const isLate = `r.wake_at is not null and r.wake_at <= (select clock_timestamp()
 	   and coalesce((select p.lease_until from reactor.processes p where p.id = r.process) <= clock_timestamp(), true)`
 
 // beginPassSQL begins a pass, unless one began within the interval, and looks
-// into each index for work. It is a transaction by itself: at rest it is all
+// at the head of each index for work. It is a transaction by itself: at rest it is all
 // that a pass sends.
 const beginPassSQL = deadOwners + `, mine as (
 	update reactor.sweeps s set began_at = clock_timestamp()
@@ -47,9 +47,10 @@ const beginPassSQL = deadOwners + `, mine as (
 )
 select exists (select from dead d where (
 	       select 1 from reactor.runs r where r.process = d.process and r.owner is not null and r.wake_at is null limit 1) = 1),
-       exists (select from reactor.runs r where r.wake_at is not null and r.wake_at <= (select clock_timestamp())),
+       exists (select from reactor.runs r where r.wake_at is not null and r.wake_at <= (select clock_timestamp())
+	            order by r.wake_at limit 1),
        exists (select from reactor.processes p where ` + isLeftover + `),
-       exists (select from reactor.runs r where ` + isLate + `)
+       exists (select from reactor.runs r where ` + isLate + ` order by r.wake_at limit 1)
   from mine`
 
 // deadRunsSQL lists runs of dead processes that no sweep has seen yet.

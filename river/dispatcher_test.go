@@ -50,7 +50,6 @@ func TestWakeInsertsJobsOfIDs(t *testing.T) {
 	}
 }
 
-// spec: C-812, C-813
 func TestWakeIsPartOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

@@ -35,7 +35,6 @@ var all = engine.StartOptions{
 
 var plain = cmpopts.IgnoreUnexported(reactorriver.StartArgs{})
 
-// spec: C-1140
 func TestStartArgsSurviveTheirRow(t *testing.T) {
 	t.Parallel()
 	options := reflect.ValueOf(all)

@@ -183,7 +183,6 @@ func TestDriveWorkerPauses(t *testing.T) {
 	}
 }
 
-// spec: K-245, K-905
 func TestSoftStopSpendsNoAttempt(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 2)

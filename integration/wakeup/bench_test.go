@@ -4,6 +4,7 @@ package wakeup
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -43,6 +44,12 @@ type process struct {
 // it does not sweep, unless change says otherwise.
 func newProcess(t *testing.T, pool *pgxpool.Pool, client *river.Config, reactors []engine.Definition, change ...func(*engine.Config)) *process {
 	t.Helper()
+	return newProcessOf(t, pool, client, reactors, reactorriver.AttachOptions{}, change...)
+}
+
+// newProcessOf is newProcess with options of Attach.
+func newProcessOf(t *testing.T, pool *pgxpool.Pool, client *river.Config, reactors []engine.Definition, attach reactorriver.AttachOptions, change ...func(*engine.Config)) *process {
+	t.Helper()
 	p := &process{pool: pool, dispatcher: reactorriver.NewDispatcher(pool)}
 	config := engine.Config{
 		Store: pgstore.New(pool), Dispatcher: p.dispatcher, Logger: slog.New(slog.DiscardHandler),
@@ -59,7 +66,7 @@ func newProcess(t *testing.T, pool *pgxpool.Pool, client *river.Config, reactors
 	if client.SoftStopTimeout == 0 {
 		client.SoftStopTimeout = 500 * time.Millisecond
 	}
-	if err := reactorriver.Attach(client, p.engine); err != nil {
+	if err := reactorriver.Attach(client, p.engine, attach); err != nil {
 		t.Fatal(err)
 	}
 	if p.client, err = river.NewClient(riverpgxv5.New(pool), client); err != nil {
@@ -171,7 +178,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 // An order is the input of the reactors of these tests.
 type order struct {
 	Number int
-	Want   string // what the step does: "" works, fail, halt
+	Want   string // what the step does: "" works, fail, halt, retry
 }
 
 // Validate makes order a contract.
@@ -185,15 +192,22 @@ func (o order) Validate() error {
 
 // sell is a reactor of one step.
 var sell = engine.MustDefine("sell", func(b *engine.Builder, in engine.Ref[order]) engine.Ref[int] {
-	return engine.Step(b, "book", in, func(_ context.Context, o order) (int, error) {
+	return engine.Step(b, "book", in, func(ctx context.Context, o order) (int, error) {
 		switch o.Want {
 		case "fail":
 			return 0, errSoldOut
 		case "halt":
 			return 0, engine.Halt("nothing to sell")
+		case "retry":
+			if engine.RunFrom(ctx).Attempt == 1 {
+				return 0, errBusy
+			}
 		}
 		return o.Number * 2, nil
-	})
+	}).Retry(2, engine.Fixed(20*time.Millisecond))
 })
 
-var errSoldOut = engine.Permanent(engine.FieldErrors{"Number": "sold out"})
+var (
+	errSoldOut = engine.Permanent(errors.New("sold out"))
+	errBusy    = errors.New("try again")
+)

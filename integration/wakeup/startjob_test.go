@@ -138,6 +138,9 @@ func TestStartJobWithAnotherInputIsCancelled(t *testing.T) {
 	if len(other.Errors) != 1 || !strings.Contains(other.Errors[0].Error, startedBy(t, first)) || !strings.Contains(other.Errors[0].Error, "order-1") {
 		t.Errorf("errors %+v", other.Errors)
 	}
+	if n := one[int](t, p.pool, `select count(*) from reactor.runs`); n != 1 {
+		t.Errorf("%d runs", n)
+	}
 }
 
 // spec: C-1140
@@ -156,7 +159,6 @@ func TestStartJobWithAnInvalidInputIsAFailedRun(t *testing.T) {
 	}
 }
 
-// spec: C-816
 func TestStartJobOfALaterRun(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, pgtest.Pool(t), polling(), sells).begin(t)
@@ -169,8 +171,6 @@ func TestStartJobOfALaterRun(t *testing.T) {
 }
 
 // A program without the definition fills the arguments in.
-//
-// spec: C-1140
 func TestStartArgsFilledInByHand(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, pgtest.Pool(t), polling(), sells).begin(t)

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/pgreactor/reactor/engine"
 	"github.com/pgreactor/reactor/internal/pgtest"
 	"github.com/pgreactor/reactor/pgstore"
+	reactorriver "github.com/pgreactor/reactor/river"
 )
 
 var sells = []engine.Definition{sell}
@@ -35,7 +38,7 @@ func (p *process) warm(t *testing.T) *process {
 	return p
 }
 
-// spec: C-812, K-853
+// spec: K-853
 func TestStartedRunIsWorkedWithoutAPoll(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, pgtest.Pool(t), listening(), sells).begin(t).warm(t)
@@ -162,11 +165,11 @@ func TestKilledListenerIsReplacedByPolling(t *testing.T) {
 	}
 }
 
-// spec: K-852, K-243, K-59
+// spec: K-852, K-59
 func TestJobsOfFinalRunsAreDone(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, pgtest.Pool(t), polling(), sells).begin(t)
-	for want, status := range map[string]engine.Status{"": engine.Completed, "fail": engine.Failed, "halt": engine.Halted} {
+	for want, status := range map[string]engine.Status{"": engine.Completed, "retry": engine.Completed, "fail": engine.Failed, "halt": engine.Halted} {
 		h, err := sell.Start(t.Context(), p.engine, order{Want: want})
 		if err != nil {
 			t.Fatal(err)
@@ -201,13 +204,28 @@ select concat(r, p, (select string_agg(n::text, ',' order by path) from reactor.
 // spec: K-851
 func TestManyRunsAndFewSeats(t *testing.T) {
 	t.Parallel()
-	p := newProcess(t, pgtest.Pool(t), polling(), sells)
-	p.engine.Works(p.engine.Queue(), 2)
+	const seats = 2
+	var now, most atomic.Int32
+	both := make(chan struct{}) // closed once two runs are at work at the same time
+	r := engine.MustDefine("crowd", func(b *engine.Builder, in engine.Ref[order]) engine.Ref[int] {
+		return engine.Step(b, "enter", in, func(_ context.Context, o order) (int, error) {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+				if n == seats {
+					close(both)
+				}
+			}
+			defer now.Add(-1)
+			<-both
+			return o.Number * 2, nil
+		})
+	})
+	p := newProcessOf(t, pgtest.Pool(t), polling(), []engine.Definition{r}, reactorriver.AttachOptions{Seats: seats})
 	orders := make([]order, 40)
 	for i := range orders {
 		orders[i].Number = i
 	}
-	handles, err := sell.StartMany(t.Context(), p.engine, orders)
+	handles, err := r.StartMany(t.Context(), p.engine, orders)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,12 +239,41 @@ func TestManyRunsAndFewSeats(t *testing.T) {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
+	if n := most.Load(); n != seats {
+		t.Errorf("%d runs were driven at once, with %d seats", n, seats)
+	}
 }
 
-// spec: K-245, K-854
+// Any queue of the client may be the Queue of StartOptions.
+func TestOtherQueuesOfTheClient(t *testing.T) {
+	t.Parallel()
+	client := polling()
+	client.Queues = map[string]river.QueueConfig{"billing": {MaxWorkers: 1}}
+	p := newProcess(t, pgtest.Pool(t), client, sells).begin(t)
+	h, err := sell.Start(t.Context(), p.engine, order{Number: 3}, engine.StartOptions{Queue: "billing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := wait(t, h); err != nil || res.Value != 6 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if queue := one[string](t, p.pool, `select string_agg(queue, ',') from river_job`); queue != "billing" {
+		t.Errorf("jobs in %s", queue)
+	}
+	health, err := p.engine.Health(t.Context())
+	if err != nil || len(health.Processes) != 1 {
+		t.Fatalf("%+v, %v", health, err)
+	}
+	if got := health.Processes[0].Queues; !slices.Equal(slices.Sorted(slices.Values(got)), []string{"billing", "reactor"}) {
+		t.Errorf("the process works %q", got)
+	}
+}
+
+// spec: K-245
 func TestLostJobsAreQueuedAgain(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]string{
+		"completed": `update river_job set state = 'completed', finalized_at = now()`,
 		"deleted":   `delete from river_job`,
 		"discarded": `update river_job set state = 'discarded', finalized_at = now()`,
 		"cancelled": `update river_job set state = 'cancelled', finalized_at = now()`,
