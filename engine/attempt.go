@@ -34,7 +34,7 @@ func (x *execution) step(ctx context.Context, fr *frame, n *node) (end ending, s
 		row.State = NodeRunning
 	}
 	in, err := x.inputOf(fr, n, &row)
-	started := x.nodeEvent("reactor.step.started", &row, "body", map[string]any{"input": redacted(n.in, in)})
+	started := x.nodeEvent("reactor.step.started", &row, "body", map[string]any{"input": x.redacted(n.in, in)})
 	_ = x.e.span(ctx, started, func(ctx context.Context) error {
 		v := verdict{err: err, final: true}
 		if err == nil {
@@ -153,19 +153,26 @@ func (x *execution) resultOf(n *node, out any) (json.RawMessage, error) {
 }
 
 // judge tells a failure from an interruption, by what had ended the body's
-// context when it returned an error.
+// context when it returned an error. A context that a middleware ended is
+// neither: what the body returned is then an error like any other.
 func (x *execution) judge(n *node, row *NodeRow, v *verdict) {
 	cause := v.cut
 	v.cut = nil
 	switch {
 	case v.err == nil || cause == nil:
-	case cause == ErrTimeout:
+	case cause == ErrTimeout && !x.callerEndedBy(ErrTimeout):
 		v.err = &timedOut{path: row.Path, limit: n.limit(), err: v.raw}
-	case cause == ErrDeadline:
+	case cause == ErrDeadline && !x.callerEndedBy(ErrDeadline):
 		v.err, v.final = &pastDeadline{limit: x.def.deadline, err: v.raw}, true
-	default:
+	case x.life.Err() != nil || x.here && x.caller.Err() != nil:
 		v.cut = cause
 	}
+}
+
+// callerEndedBy reports whether it is the caller's context that ended with
+// limit: that of a body which called Run.
+func (x *execution) callerEndedBy(limit error) bool {
+	return x.here && context.Cause(x.caller) == limit
 }
 
 // settle stores how an attempt ended and says what is next.
@@ -185,7 +192,7 @@ func (x *execution) settle(ctx context.Context, fr *frame, n *node, row *NodeRow
 		return x.failed(ctx, n, row, v)
 	}
 	if err == nil {
-		x.point(ctx, "reactor.step.completed", row, "body", map[string]any{"result": redacted(n.out, v.out), "state": string(v.state)})
+		x.point(ctx, "reactor.step.completed", row, "body", map[string]any{"result": x.redacted(n.out, v.out), "state": string(v.state)})
 	}
 	return end, stop
 }
@@ -219,10 +226,11 @@ func (x *execution) settled(fr *frame, n *node, row *NodeRow, v verdict) (ending
 	return ending{way: ended}, x.rec.Status != Running, nil
 }
 
-// isLast reports whether no node but n has to settle.
+// isLast reports whether no node after n, the first that has not settled, has
+// to settle.
 func (x *execution) isLast(fr *frame, n *node) bool {
-	for _, o := range fr.scope.graph[1:] {
-		if row := x.nodes[fr.path(o)]; o != n && (row == nil || !settled(row.State)) {
+	for _, o := range fr.scope.graph[n.index+1:] {
+		if row := x.nodes[fr.path(o)]; row == nil || !settled(row.State) {
 			return false
 		}
 	}

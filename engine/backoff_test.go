@@ -28,7 +28,7 @@ func TestBackoffSequences(t *testing.T) {
 	}
 }
 
-// spec: C-224, C-234, C-884, C-885, C-672
+// spec: C-218, C-224, C-234, C-884, C-885, C-672
 func TestBackoffBounds(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]Backoff{"exponential": Exponential(time.Hour), "linear": Linear(time.Hour), "fixed": Fixed(math.MaxInt64)} {

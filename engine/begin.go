@@ -61,25 +61,15 @@ func (e *Engine) disown(run NewRun) {
 	run.Fence.Version = 1
 	c := Changes{WriteID: NewUUID(), Status: Aborted, Reason: "the reply to its creation was lost; nothing of it has begun"}
 	began := time.Now()
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		ctx, cancel := context.WithTimeout(e.life, saveTime)
+	e.untilDone(func(ctx context.Context) bool {
 		_, err := e.config.Store.Save(ctx, run.Fence, c)
-		cancel()
 		f, refused := errors.AsType[*FenceError](err)
-		switch {
-		case err == nil || refused && f.Status != "" && f.Owner != run.Fence.Token:
-			return
-		case refused && f.Status == "" && time.Since(began) > lateCreation:
-			return
-		case refused && f.Status != "":
+		if refused && f.Status != "" {
 			run.Fence.Version = f.Found
 		}
-		select {
-		case <-e.life.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
+		return err == nil || refused && f.Status != "" && f.Owner != run.Fence.Token ||
+			refused && f.Status == "" && time.Since(began) > lateCreation
+	})
 }
 
 // ownNew is the execution of a run that was just created for us.

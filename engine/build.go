@@ -85,6 +85,7 @@ type definition struct {
 	timeout, deadline time.Duration
 	settings          []string
 	scope             *Builder
+	nodes             map[string]*node // by name
 	in, out           reflect.Type
 	result            func(*frame) (any, error)
 	accept            func(*Engine, json.RawMessage) (normal json.RawMessage, failure error)
@@ -119,6 +120,10 @@ func Define[In, Out any](name string, build func(b *Builder, in Ref[In]) Ref[Out
 	b.finish(out)
 	if len(b.problems) > 0 {
 		return nil, &DefinitionError{Reactor: name, Problems: b.problems}
+	}
+	def.nodes = make(map[string]*node, len(b.graph))
+	for _, n := range b.graph[1:] {
+		def.nodes[n.name] = n
 	}
 	def.result = func(fr *frame) (any, error) { return out.resolve(fr) }
 	def.accept = acceptInput[In]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -21,9 +22,11 @@ type Engine struct {
 	known    map[string]*definition // by name and version, see Knows
 	newest   map[string]*definition // by name
 	queues   []string               // worked in this process
+	told     int                    // how many of them the row of this process names
 	seats    *seats                 // for runs driven by workers
+	holds    int                    // calls that may own runs
 	work     map[string]*execution  // at work in this process, by token
-	idle     chan struct{}          // closed when work is empty after Close
+	idle     chan struct{}          // closed once nothing holds a closing engine
 	waiting  map[string][]chan struct{}
 	polling  bool
 	quiet    map[string]time.Time // what was logged at a bounded rate, and when
@@ -32,7 +35,8 @@ type Engine struct {
 	closing  bool
 	process  string
 	stopping chan struct{} // closed by Close: nothing more begins
-	starting sync.Mutex
+	finished chan struct{} // closed once this process has left the system
+	starting chan struct{} // has room for the one who is at it
 	lease    *lease
 	life     context.Context // of heartbeat, sweeper and timers
 	end      context.CancelFunc
@@ -74,6 +78,7 @@ func InMemory() *Engine {
 	config.Store = newMemory(config.Clock.Now)
 	e := newEngine(config)
 	e.memory = dispatcher
+	e.seats.limit(math.MaxInt)                              // a body may start runs, which are driven before it returns
 	if err := config.Store.Attach(dispatcher); err != nil { // a new store has no other engine
 		panic(err)
 	}
@@ -85,7 +90,8 @@ func newEngine(config Config) *Engine {
 		config: config, middleware: chain(config.Middleware, config.Logger),
 		known: map[string]*definition{}, newest: map[string]*definition{},
 		work: map[string]*execution{}, waiting: map[string][]chan struct{}{}, quiet: map[string]time.Time{},
-		seats: newSeats(64), stopping: make(chan struct{}), idle: make(chan struct{}),
+		seats: newSeats(64), idle: make(chan struct{}),
+		stopping: make(chan struct{}), finished: make(chan struct{}), starting: make(chan struct{}, 1),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.lease = newLease(config.Lease, func() { e.interrupt(ErrLeaseLost) })
@@ -181,21 +187,52 @@ func (e *Engine) check(ctx context.Context) error {
 // registers the process, and begins heartbeat and sweeper. It is called before
 // every use and does its work once.
 func (e *Engine) start(ctx context.Context) error {
-	e.starting.Lock()
-	defer e.starting.Unlock()
-	if e.isClosing() {
-		return errClosed
+	if e.isStarted() {
+		return nil
 	}
-	if e.started {
+	select {
+	case e.starting <- struct{}{}:
+	case <-ctx.Done():
+		return callerGone(ctx)
+	}
+	defer func() { <-e.starting }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)() // nobody waits for a start of a closed engine
+	switch {
+	case e.isClosing():
+		return errClosed
+	case e.isStarted():
 		return nil
 	}
 	if err := e.check(ctx); err != nil {
 		return err
 	}
-	if err := e.enrol(ctx); err != nil {
+	return e.begins(ctx)
+}
+
+// isStarted reports whether there is nothing left to start.
+func (e *Engine) isStarted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started && !e.closing && e.told == len(e.queues)
+}
+
+// begins registers the process and starts its loops. Workers that were attached
+// later are told of by registering once more.
+func (e *Engine) begins(ctx context.Context) error {
+	e.mu.Lock()
+	id, again := e.process, e.started
+	e.mu.Unlock()
+	if !again {
+		id = NewUUID()
+	}
+	if err := e.enrol(ctx, id); err != nil || again {
 		return err
 	}
+	e.mu.Lock()
 	e.started = true
+	e.mu.Unlock()
 	if e.memory == nil {
 		e.loops.Go(e.heartbeat)
 	}
@@ -207,20 +244,14 @@ func (e *Engine) start(ctx context.Context) error {
 
 var errClosed = fmt.Errorf("engine is closed: %w", ErrShutdown)
 
-func (e *Engine) isClosing() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.closing
-}
-
-// enrol registers the process under a fresh id.
-func (e *Engine) enrol(ctx context.Context) error {
-	id, sent := NewUUID(), time.Now()
-	if err := e.config.Store.Register(ctx, e.self(id), e.config.Lease); err != nil {
+// enrol registers the process under an id.
+func (e *Engine) enrol(ctx context.Context, id string) error {
+	self, sent := e.self(id), time.Now()
+	if err := e.config.Store.Register(ctx, self, e.config.Lease); err != nil {
 		return fmt.Errorf("register the process: %w", err)
 	}
 	e.mu.Lock()
-	e.process = id
+	e.process, e.told = id, len(self.Queues)
 	e.mu.Unlock()
 	e.lease.confirm(sent)
 	return nil
@@ -230,91 +261,6 @@ func (e *Engine) processID() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.process
-}
-
-// Close ends heartbeat and sweeper once the bodies at work have returned, and
-// gives back the runs it owns. A context that is over means: do not wait; then
-// the contexts of bodies at work end with ErrShutdown, and the lease is kept
-// for those that have still not returned.
-func (e *Engine) Close(ctx context.Context) error {
-	e.mu.Lock()
-	if !e.closing {
-		e.closing = true
-		close(e.stopping)
-		if len(e.work) == 0 {
-			close(e.idle)
-		}
-		go e.finish()
-	}
-	e.mu.Unlock()
-	select {
-	case <-e.idle:
-	case <-ctx.Done():
-		e.interrupt(ErrShutdown)
-		select {
-		case <-e.idle:
-		case <-time.After(handBackTime):
-			return fmt.Errorf("close engine: %d run(s) have a body that has not returned: %w", e.atWork(), context.Cause(ctx))
-		}
-	}
-	e.loops.Wait()
-	return nil
-}
-
-// handBackTime is what a Close that must not wait leaves to bodies that heed
-// their context, so that their runs can be given back.
-const handBackTime = 500 * time.Millisecond
-
-func (e *Engine) atWork() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.work)
-}
-
-// finish leaves the system once nothing is at work any more. Until then the
-// heartbeat goes on.
-func (e *Engine) finish() {
-	<-e.idle
-	e.end()
-	e.loops.Wait()
-	e.lease.stop()
-	if process := e.processID(); process != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if err := e.config.Store.Unregister(ctx, process); err != nil {
-			e.config.Logger.Warn("the row of this process stays until its lease is over", "process", process, "error", err)
-		}
-	}
-}
-
-// enter notes an execution, so that it can be interrupted; false if the engine
-// is closing.
-func (e *Engine) enter(x *execution) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closing {
-		return false
-	}
-	e.work[x.fence.Token] = x
-	return true
-}
-
-func (e *Engine) leave(x *execution) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.work, x.fence.Token)
-	if e.closing && len(e.work) == 0 {
-		close(e.idle)
-	}
-}
-
-// interrupt ends the contexts of everything at work.
-func (e *Engine) interrupt(cause error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, x := range e.work {
-		x.cancel(cause)
-	}
 }
 
 // seldom reports whether what is named was not logged within the last minute.

@@ -107,7 +107,11 @@ func (x *execution) beginRollback(r *RunError, nodes []NodeChange) error {
 			c.Nodes = x.withHook(c.Nodes, t, HookSkipped, nil)
 		}
 	}
-	return x.save(c)
+	err := x.save(c)
+	if err == nil && c.Status == Failed {
+		x.unwritten = tasks
+	}
+	return err
 }
 
 // nodeFailure is the RunError of a failed attempt.

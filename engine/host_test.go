@@ -69,6 +69,26 @@ func (h *host) drive(t *testing.T) {
 	}
 }
 
+// seize changes a run as another process that owns it now.
+func (h *host) seize(t *testing.T, run string, c engine.Changes) {
+	t.Helper()
+	rec := h.record(t, run)
+	knows := []string{engine.Knows(rec.Reactor, rec.Definition)}
+	process := engine.NewUUID()
+	if err := h.store.Register(t.Context(), engine.Process{ID: process, Knows: knows}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	token := engine.NewUUID()
+	claims, err := h.store.Claim(t.Context(), engine.Claim{Process: process, Knows: knows, Wants: []engine.Want{{Run: run, Token: token, WriteID: engine.NewUUID()}}})
+	if err != nil || len(claims.Claimed) != 1 {
+		t.Fatalf("claim: %+v, %v", claims, err)
+	}
+	c.WriteID = engine.NewUUID()
+	if _, err := h.store.Save(t.Context(), engine.Fence{Run: run, Token: token, Process: process, Version: claims.Claimed[0].Version}, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // view is a run as operators see it.
 func (h *host) view(t *testing.T, run string) engine.View {
 	t.Helper()

@@ -109,7 +109,7 @@ func (e *Engine) beat() error {
 	}
 	e.config.Logger.Warn("the row of this process is gone; it goes on under a new id, and what it owned is lost to it", "process", e.processID())
 	e.interrupt(ErrLeaseLost)
-	return e.enrol(ctx)
+	return e.enrol(ctx, NewUUID())
 }
 
 // sweeper runs passes until the engine stops, one at once.

@@ -123,6 +123,31 @@ func TestMemoryThousandPasses(t *testing.T) {
 	}
 }
 
+// A pass takes at most so many runs at a time, and goes on until none is left.
+//
+// spec: K-308
+func TestMemorySweepsInBatches(t *testing.T) {
+	t.Parallel()
+	f := newMemoryFixture(t)
+	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		run := memoryNew(id)
+		run.DueIn = time.Second
+		f.create(t, run)
+	}
+	f.time = f.time.Add(time.Minute)
+	result, err := f.Sweep(t.Context(), SweepPass{Limit: 3})
+	if err != nil || result.Found[SweepDue] != 7 {
+		t.Errorf("found %v, %v", result.Found, err)
+	}
+	var sizes []int
+	for _, w := range f.wakes.take() {
+		sizes = append(sizes, len(w.Runs))
+	}
+	if diff := cmp.Diff([]int{3, 3, 1}, sizes); diff != "" {
+		t.Errorf("batches (-want +got):\n%s", diff)
+	}
+}
+
 // spec: K-318
 func TestMemoryHasNoRecoveryHorizon(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func (x *execution) report(ctx context.Context, end ending) error {
 	case end.way == ended && x.rec.Status == Aborted:
 		x.e.point(ctx, x.event("reactor.run.interrupted", map[string]any{"error": x.rec.Reason}))
 	case end.way == ended:
-		x.e.point(ctx, x.event("reactor.run.ended", map[string]any{"status": string(x.rec.Status), "result": redacted(x.def.out, x.rec.Output)}))
+		x.e.point(ctx, x.event("reactor.run.ended", map[string]any{"status": string(x.rec.Status), "result": x.observed(x.def.out, x.rec.Output)}))
 	case end.way == parked:
 		x.e.point(ctx, x.event("reactor.run.parked", map[string]any{"wait": "time"}))
 	default:
@@ -59,27 +59,32 @@ func (x *execution) hookFields(t task) map[string]any {
 	if t.n == nil {
 		return nil
 	}
-	fields := map[string]any{"input": redacted(t.n.in, t.row.Input)}
+	fields := map[string]any{"input": x.observed(t.n.in, t.row.Input)}
 	if t.kind == "compensate" {
 		if x.failure != nil {
 			fields["cause"] = x.failure.text
 		}
 		return fields
 	}
-	fields["result"] = redacted(t.n.out, t.row.Output)
+	fields["result"] = x.observed(t.n.out, t.row.Output)
 	return fields
 }
 
-// hookEvents fire the end of a hook, and those of the hooks that nobody wrote.
-func (x *execution) hookEvents(ctx context.Context, t task, failure *RollbackError, skipped []task) {
-	for _, s := range skipped {
-		x.point(ctx, "reactor."+s.kind+".completed", s.row, s.kind, map[string]any{"skipped": true})
-	}
+// hookEvent fires the end of a hook.
+func (x *execution) hookEvent(ctx context.Context, t task, failure *RollbackError) {
 	if failure == nil {
 		x.point(ctx, "reactor."+t.kind+".completed", t.row, t.kind, map[string]any{"skipped": false})
 		return
 	}
 	x.point(ctx, "reactor."+t.kind+".failed", t.row, t.kind, map[string]any{"reason": failure.Reason, "error": shown(textOf(failure.Err), x.e.config.Limits.ErrorText, x.secretsIfKnown(t))})
+}
+
+// tellUnwritten fires the ends of the hooks that nobody wrote.
+func (x *execution) tellUnwritten(ctx context.Context) {
+	for _, t := range x.unwritten {
+		x.point(ctx, "reactor."+t.kind+".completed", t.row, t.kind, map[string]any{"skipped": true})
+	}
+	x.unwritten = nil
 }
 
 func (x *execution) secretsIfKnown(t task) []string {
@@ -89,12 +94,24 @@ func (x *execution) secretsIfKnown(t task) []string {
 	return x.secretsOf(t)
 }
 
-// redacted is a value as observers and people may see it.
-func redacted(t reflect.Type, raw json.RawMessage) json.RawMessage {
-	if raw == nil {
+// redacted is a plain value as observers may see it; nil if there are none.
+func (x *execution) redacted(t reflect.Type, raw json.RawMessage) json.RawMessage {
+	if raw == nil || len(x.e.config.Middleware) == 0 {
 		return nil
 	}
 	return redactionOf(t).apply(raw)
+}
+
+// observed is redacted for a value in its stored form.
+func (x *execution) observed(t reflect.Type, sealed json.RawMessage) json.RawMessage {
+	if sealed == nil || len(x.e.config.Middleware) == 0 {
+		return nil
+	}
+	plain, err := x.e.unseal(sealed)
+	if err != nil {
+		return nil
+	}
+	return redactionOf(t).apply(plain)
 }
 
 // count words a number of things.

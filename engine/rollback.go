@@ -43,14 +43,7 @@ func (x *execution) tasks() []task {
 }
 
 // nodeAt is the node of a path; nil if the definition has none.
-func (x *execution) nodeAt(path string) *node {
-	for _, n := range x.def.scope.graph[1:] {
-		if n.name == path {
-			return n
-		}
-	}
-	return nil
-}
+func (x *execution) nodeAt(path string) *node { return x.def.nodes[path] }
 
 // nextCall is the index of the first task with a hook, or their number.
 func nextCall(tasks []task) int {
@@ -63,23 +56,31 @@ func nextCall(tasks []task) int {
 // rollback calls the hooks that are left, one after another, each stored as it
 // ends; the last one's save ends the run.
 func (x *execution) rollback(ctx context.Context) ending {
-	for {
-		tasks := x.tasks()
-		i := nextCall(tasks)
-		if i == len(tasks) {
-			c := Changes{Status: x.endOfRollback()}
-			for _, t := range tasks {
-				c.Nodes = x.withHook(c.Nodes, t, HookSkipped, nil)
-			}
-			return x.saved(x.save(c))
-		}
+	tasks := x.tasks()
+	for i := nextCall(tasks); i < len(tasks); i = nextCall(tasks) {
 		if end, stop := x.hookBoundary(); stop {
 			return end
 		}
 		if end, stop := x.hook(ctx, tasks, i); stop {
 			return end
 		}
+		tasks = tasks[i+1:]
 	}
+	return x.endWithout(ctx, tasks)
+}
+
+// endWithout ends a rollback that has no hook left to call.
+func (x *execution) endWithout(ctx context.Context, tasks []task) ending {
+	c := Changes{Status: x.endOfRollback()}
+	for _, t := range tasks {
+		c.Nodes = x.withHook(c.Nodes, t, HookSkipped, nil)
+	}
+	err := x.save(c)
+	if err == nil {
+		x.unwritten = tasks
+		x.tellUnwritten(ctx)
+	}
+	return x.saved(err)
 }
 
 func (x *execution) endOfRollback() Status {
@@ -124,13 +125,15 @@ func (x *execution) hook(ctx context.Context, tasks []task, i int) (end ending, 
 			end, stop = x.saved(err), true
 			return err
 		}
-		x.hookEvents(ctx, t, failure, skipped)
+		x.hookEvent(ctx, t, failure)
+		x.unwritten = skipped
 		end, stop = ending{way: ended}, x.rec.Status.Final()
 		if failure != nil {
 			return failure.Err
 		}
 		return nil
 	})
+	x.tellUnwritten(ctx)
 	return end, stop
 }
 
@@ -290,7 +293,8 @@ func (x *execution) hookContext(ctx context.Context, t task) (context.Context, f
 	info := x.info(t.row.Path, max(t.row.Attempt, 1), t.row.HookRecoveries)
 	info.Phase = t.kind
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(x.life, func() { cancel(context.Cause(x.life)) })
+	life := x.life
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	ctx, done := context.WithTimeoutCause(withInfo(ctx, info), x.hookLimit(t), ErrTimeout)
 	return ctx, func() { done(); stop(); cancel(nil) }
 }

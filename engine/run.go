@@ -27,14 +27,17 @@ type execution struct {
 	life   context.Context // ends with the lease or at shutdown, with its cause
 	cancel context.CancelCauseFunc
 
-	nodes   map[string]*NodeRow        // by path
-	values  map[string]json.RawMessage // plain results by path
-	input   json.RawMessage            // plain
-	seq     int64                      // last one given out
-	causes  map[string]error           // live causes of failures by path
-	failure *RunError                  // what started the rollback
-	cutRow  *NodeRow                   // of a body that a lapse of the lease cut off
-	loaded  time.Time                  // when rec was, by the monotonic clock
+	nodes     map[string]*NodeRow        // by path
+	at        int                        // in source order; what is before it has settled
+	values    map[string]json.RawMessage // plain results by path
+	input     json.RawMessage            // plain
+	seq       int64                      // last one given out
+	causes    map[string]error           // live causes of failures by path
+	failure   *RunError                  // what started the rollback
+	unwritten []task                     // hooks that nobody wrote, passed over and not yet told of
+	cutRow    *NodeRow                   // of a body that a lapse of the lease cut off
+	unsaved   *Changes                   // of a save that nobody waits for any longer
+	loaded    time.Time                  // when rec was, by the monotonic clock
 }
 
 // way is how an execution came to its end.
@@ -75,7 +78,7 @@ func newExecution(ctx context.Context, e *Engine, def *definition, rec *Record, 
 func (x *execution) drive() (end ending) {
 	ctx, stop := x.context()
 	defer stop()
-	fields := map[string]any{"resumed": len(x.nodes) > 0, "taken_over": x.taken}
+	fields := map[string]any{"input": x.observed(x.def.in, x.rec.Input), "resumed": len(x.nodes) > 0, "taken_over": x.taken}
 	_ = x.e.span(ctx, x.event("reactor.run.started", fields), func(ctx context.Context) error {
 		end = x.carryOn(ctx)
 		return x.report(ctx, end)
@@ -92,6 +95,7 @@ func (x *execution) carryOn(ctx context.Context) ending {
 	}
 	if x.rec.Status != RollingBack {
 		end := x.forward(ctx)
+		x.tellUnwritten(ctx)
 		if x.rec.Status != RollingBack || end.way != ended {
 			return end
 		}
@@ -107,9 +111,10 @@ func (x *execution) context() (context.Context, func()) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stops := []func() bool{context.AfterFunc(x.life, func() { cancel(context.Cause(x.life)) })}
+	life, end := x.life, x.cancel
+	stops := []func() bool{context.AfterFunc(life, func() { cancel(context.Cause(life)) })}
 	if !x.here {
-		stops = append(stops, context.AfterFunc(x.caller, func() { x.cancel(ErrShutdown) }))
+		stops = append(stops, context.AfterFunc(x.caller, func() { end(ErrShutdown) }))
 	}
 	if left, has := x.deadline(); has {
 		stops = append(stops, time.AfterFunc(left, func() { cancel(ErrDeadline) }).Stop)
@@ -119,7 +124,7 @@ func (x *execution) context() (context.Context, func()) {
 			stop()
 		}
 		cancel(nil)
-		x.cancel(nil)
+		end(nil)
 	}
 }
 
@@ -202,7 +207,8 @@ func (x *execution) root() *frame { return &frame{x: x, scope: x.def.scope} }
 // next is the first node in source order that has not settled.
 func (x *execution) next() (*frame, *node) {
 	fr := x.root()
-	for _, n := range fr.scope.graph[1:] {
+	for ; x.at < len(fr.scope.graph); x.at++ {
+		n := fr.scope.graph[x.at]
 		if row := x.nodes[fr.path(n)]; row == nil || !settled(row.State) {
 			return fr, n
 		}
@@ -335,11 +341,23 @@ func (x *execution) saved(err error) ending {
 
 // abort ends a run whose caller was interrupted. Nothing is undone; what was
 // cut off is kept, for an Undo.
-func (x *execution) abort(open []NodeChange) ending {
-	return x.saved(x.save(Changes{
+func (x *execution) abort(open []NodeChange) ending { return x.saved(x.save(x.aborted(open))) }
+
+func (x *execution) aborted(open []NodeChange) Changes {
+	return Changes{
 		Status: Aborted, Nodes: open,
 		Reason: cleanText("the caller's context ended: "+textOf(context.Cause(x.caller)), x.e.config.Limits.ErrorText),
-	}))
+	}
+}
+
+// cutOffByLapse marks the node that a lapse of the lease cut off as open.
+func (x *execution) cutOffByLapse() []NodeChange {
+	if x.cutRow == nil || !x.cutRow.Begun {
+		return nil
+	}
+	open := *x.cutRow
+	open.State = NodeOpen
+	return []NodeChange{{NodeRow: open}}
 }
 
 // cutOff marks a node that has begun and has no result as open.

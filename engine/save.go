@@ -16,11 +16,21 @@ const lastSaveTime = 3 * time.Second
 // save stores changes under the fence. It goes on trying while the database
 // can't be asked, with growing pauses, and while the lease of this process is
 // over but nobody has taken the run. What it returns is final: nil, an error
-// that matches ErrLeaseLost, or that the process stopped first.
+// that matches ErrLeaseLost, or that nobody waits any longer; then what could
+// not be stored is kept for letGo.
 func (x *execution) save(c Changes) error {
 	c.WriteID = NewUUID()
 	ctx, stop := x.saveContext()
 	defer stop()
+	err := x.insist(ctx, c)
+	if err != nil && ctx.Err() != nil {
+		x.unsaved = &c
+	}
+	return err
+}
+
+// insist tries a save until its answer is final or ctx ends.
+func (x *execution) insist(ctx context.Context, c Changes) error {
 	pause := 10 * time.Millisecond
 	for {
 		err := x.trySave(ctx, c)
@@ -45,6 +55,32 @@ func (x *execution) save(c Changes) error {
 	}
 }
 
+// unstorablePause is how long a run is left alone whose state the database
+// refuses to take.
+const unstorablePause = time.Minute
+
+// letGo ends the ownership of a run for whose last state nobody could wait: it
+// stores that as soon as the database can be asked, and then gives the run up,
+// because this process may live on and would own the run with nobody at work on
+// it. If the process ends before, others take the run over.
+func (x *execution) letGo(why error) {
+	if c := x.unsaved; c != nil {
+		err := x.insist(x.e.life, *c)
+		if err == nil && (c.Release || c.Status.Final()) || err != nil && !errors.Is(err, ErrUnstorable) {
+			return
+		}
+	}
+	c := Changes{Release: true, Due: true, WakeReason: "handed back"}
+	if errors.Is(why, ErrUnstorable) {
+		c.DueIn = unstorablePause
+	}
+	if x.here && x.caller.Err() != nil && x.rec.Status == Running {
+		c = x.aborted(x.cutOffByLapse())
+	}
+	c.WriteID = NewUUID()
+	_ = x.insist(x.e.life, c) // what refuses it has the run
+}
+
 func (x *execution) trySave(ctx context.Context, c Changes) error {
 	if err := x.e.lease.await(ctx); err != nil {
 		return err
@@ -63,9 +99,10 @@ func (x *execution) trySave(ctx context.Context, c Changes) error {
 func (x *execution) saveContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(x.e.life)
 	giveUp := func() { time.AfterFunc(lastSaveTime, func() { cancel(ErrShutdown) }) }
+	life := x.life
 	stopCaller := context.AfterFunc(x.caller, giveUp)
-	stopLife := context.AfterFunc(x.life, func() {
-		if errors.Is(context.Cause(x.life), ErrShutdown) {
+	stopLife := context.AfterFunc(life, func() {
+		if errors.Is(context.Cause(life), ErrShutdown) {
 			giveUp()
 		}
 	})
@@ -82,7 +119,7 @@ func (x *execution) refused(err error) (again bool, final error) {
 	switch {
 	case !ok:
 		return false, nil
-	case f.Lost && f.Owner == x.fence.Token:
+	case f.Lost && f.Owner == x.fence.Token && x.fence.Process == x.e.processID():
 		return false, nil // our lease is over, and nobody has taken the run: once renewed it is accepted
 	case f.Lost:
 		x.logLost(f)

@@ -18,8 +18,12 @@ import (
 // of the start of the engine or of the claim; then nothing was claimed and the
 // wake-up may be delivered again.
 func (e *Engine) Drive(ctx context.Context, w Wake) error {
-	if err := ctx.Err(); err != nil {
+	defer e.hold()()
+	switch {
+	case ctx.Err() != nil:
 		return callerGone(ctx)
+	case len(w.Runs) == 0:
+		return nil
 	}
 	if err := e.start(ctx); err != nil {
 		return err
@@ -84,10 +88,49 @@ func (e *Engine) claim(ctx context.Context, w Wake, seats int) (Claims, error) {
 	if rest := w.Runs[seats:]; len(rest) > 0 {
 		c.Rest = []Wake{{Runs: rest, Queue: w.Queue, Priority: w.Priority}}
 	}
-	if len(c.Wants) == 0 {
+	if len(c.Wants) == 0 && len(c.Rest) == 0 {
 		return Claims{}, nil
 	}
-	return e.config.Store.Claim(context.WithoutCancel(ctx), c)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	claims, err := e.config.Store.Claim(ctx, c)
+	if err != nil {
+		c.Rest = nil
+		go e.disclaim(c)
+	}
+	return claims, err
+}
+
+// disclaim finds out what became of a claim whose reply was lost, and gives up
+// what it got: this process would own those runs with nobody at work on them.
+func (e *Engine) disclaim(c Claim) {
+	e.untilDone(func(ctx context.Context) bool {
+		claims, err := e.config.Store.Claim(ctx, c)
+		for _, got := range claims.Claimed {
+			x := newExecution(e.life, e, e.definitionOf(got.Reactor, got.Definition), &got.Record, got.Process)
+			x.letGo(nil)
+		}
+		unsure := slices.ContainsFunc(claims.Refused, func(r Refusal) bool { return r.Why == WhyNoLease })
+		return err == nil && (!unsure || c.Process != e.processID())
+	})
+}
+
+// untilDone calls try with growing pauses until it is done or the engine has
+// ended.
+func (e *Engine) untilDone(try func(context.Context) (done bool)) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		ctx, cancel := context.WithTimeout(e.life, saveTime)
+		done := try(ctx)
+		cancel()
+		if done {
+			return
+		}
+		select {
+		case <-e.life.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
 }
 
 // notClaimed logs why, and returns the runs whose rows were locked.
@@ -115,75 +158,101 @@ func (e *Engine) driveClaimed(ctx context.Context, c Claimed) {
 		e.config.Logger.Info("a run is taken over from a dead owner", "run", c.ID, "reactor", c.Reactor,
 			"from", c.TakenFrom, "from_process", c.TakenFromProcess, "owner", c.Owner, "process", c.Process)
 	}
-	end := e.drive(x)
-	if end.err != nil && end.way == unsaved {
-		e.config.Logger.Error("a run's state could not be stored; it is taken over once the lease is over", "run", c.ID, "reactor", c.Reactor, "error", end.err)
+	if end := e.drive(x); end.way == unsaved {
+		e.config.Logger.Error("a run's state could not be stored in time; it goes on once the database can be asked", "run", c.ID, "reactor", c.Reactor, "error", end.err)
 	}
 }
 
 // drive carries an execution to its end. After a lapse of the lease it goes on
 // where the store has the run, if it is still ours.
 func (e *Engine) drive(x *execution) ending {
-	for {
-		if !e.enter(x) {
-			return x.giveBack()
-		}
-		end, goOn := x.fit()
-		if goOn {
-			end = x.drive()
-		}
-		e.leave(x)
-		if x.rec.Status.Final() {
-			e.announce(x.rec.ID)
-		}
-		if end.way != lapsed {
-			return end
-		}
+	end := e.driveOnce(x)
+	for end.way == lapsed {
 		again, err := e.regain(x)
 		if err != nil {
-			return ending{way: lost, err: err}
+			end = x.saved(err)
+			break
 		}
-		x = x.continueAs(again)
+		x.continueAs(again)
+		end = e.driveOnce(x)
 	}
+	if end.way == unsaved && e.life.Err() == nil {
+		last := *x // which the caller still reads
+		last.rec = new(Record)
+		*last.rec = *x.rec
+		go last.letGo(end.err)
+	}
+	return end
+}
+
+func (e *Engine) driveOnce(x *execution) ending {
+	if !e.enter(x) {
+		return x.giveBack()
+	}
+	defer e.leave(x)
+	end, fits := x.fit()
+	if fits {
+		end = x.drive()
+	}
+	if x.rec.Status.Final() {
+		e.announce(x.rec.ID)
+	}
+	return end
 }
 
 // regain waits until the lease lives again, and reads whether the run is still
 // ours.
 func (e *Engine) regain(x *execution) (*Record, error) {
+	ctx, stop := x.regainContext()
+	defer stop()
 	for {
-		if err := e.lease.await(e.life); err != nil {
+		if err := e.lease.await(ctx); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(e.life, saveTime)
-		rec, err := e.config.Store.Get(ctx, x.rec.ID)
+		asking, cancel := context.WithTimeout(ctx, saveTime)
+		rec, err := e.config.Store.Get(asking, x.rec.ID)
 		cancel()
 		switch {
-		case err == nil && rec.Owner == x.fence.Token && rec.Lease.After(rec.Now):
-			return rec, nil
-		case err == nil && rec.Owner != x.fence.Token:
+		case err == nil && (rec.Owner != x.fence.Token || x.fence.Process != e.processID()):
 			x.logLost(&FenceError{Run: x.rec.ID, Lost: true, Expected: x.fence.Version, Found: rec.Version, Owner: rec.Owner, Process: rec.Process})
 			return nil, ErrLeaseLost
+		case err == nil && rec.Lease.After(rec.Now):
+			return rec, nil
 		case errors.Is(err, ErrRunNotFound):
-			return nil, err
+			return nil, errors.Join(ErrLeaseLost, err)
 		}
 		select {
-		case <-e.life.Done():
-			return nil, context.Cause(e.life)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		case <-time.After(lockedPause):
 		}
 	}
 }
 
+// regainContext ends soon after the caller's, and after the engine begins to
+// close.
+func (x *execution) regainContext() (context.Context, func()) {
+	ctx, stop := x.saveContext()
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-x.e.stopping:
+			time.AfterFunc(lastSaveTime, func() { cancel(ErrShutdown) })
+		}
+	}()
+	return ctx, func() { cancel(nil); stop() }
+}
+
 // continueAs is the execution that goes on with the run after a lapse. What it
 // knew by itself, it keeps: the caller must find its own x again.
-func (x *execution) continueAs(rec *Record) *execution {
+func (x *execution) continueAs(rec *Record) {
 	y := newExecution(x.caller, x.e, x.def, rec, x.fence.Process)
 	y.here, y.inPlace, y.causes = x.here, x.inPlace, x.causes
 	if x.cutRow != nil && y.nodes[x.cutRow.Path] == nil {
 		y.nodes[x.cutRow.Path] = x.cutRow
 	}
 	*x = *y
-	return x
 }
 
 // fit compares the run's graph with the definition at hand. A run that does not
@@ -247,11 +316,30 @@ func (e *Engine) Works(queue string, seats int) {
 	go e.startInBackground()
 }
 
+// announceQueues adds queues to the row of a process that had begun before it
+// knew of them.
+func (e *Engine) announceQueues(ctx context.Context) error {
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	p := e.self(e.processID())
+	if len(p.Queues) == e.announced {
+		return nil
+	}
+	if err := e.config.Store.Register(ctx, p, e.config.Lease); err != nil {
+		return fmt.Errorf("register the queues of the process: %w", err)
+	}
+	e.announced = len(p.Queues)
+	return nil
+}
+
 // startInBackground begins as soon as the database can be asked.
 func (e *Engine) startInBackground() {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		ctx, cancel := context.WithTimeout(e.life, saveTime)
 		err := e.start(ctx)
+		if err == nil {
+			err = e.announceQueues(ctx)
+		}
 		cancel()
 		if err == nil || e.isClosing() {
 			return

@@ -134,7 +134,7 @@ func TestWorkerKilledBetweenBodyAndSave(t *testing.T) {
 	}
 }
 
-// spec: C-892, C-270, K-324
+// spec: C-892, C-270, C-279, C-322, K-324
 func TestWorkerKilledInsideAnUndo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/pgreactor/reactor/pgstore"
 )
 
-var codes = regexp.MustCompile(`(?i)sqlstate|\b[0-9]{2}[0-9A-Z]{3}\b|postgres(ql)?://|user=|s3cr3t|reactor\.`)
+var codes = regexp.MustCompile(`(?i)sqlstate|\b[0-9]{2}[0-9A-Z]{3}\b|postgres(ql)?://|user=|s3cr3t|from reactor`)
 
 // away wants an error that the engine asks again after, in words for people.
 func (f *fixture) away(err error) {

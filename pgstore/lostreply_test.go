@@ -35,6 +35,9 @@ func TestSaveWhoseReplyIsLost(t *testing.T) {
 	f.queue.clear()
 	f.dropped(p, func() { f.save(&fence, engine.Changes{WriteID: newID(), Release: true, Due: true}) })
 	f.wokenOnce(fence.Run)
+	if len(f.queue.rings) == 0 {
+		t.Error("the bell was not rung")
+	}
 	if got := f.get(fence.Run); got.Version != 3 || got.Owner != "" {
 		t.Errorf("handed back as version %d, owner %q", got.Version, got.Owner)
 	}

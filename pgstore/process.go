@@ -24,7 +24,7 @@ insert into reactor.definitions (fingerprint, reactor, version, graph, form, see
 select g.fingerprint, g.reactor, g.version, g.graph, g.form::json, clock_timestamp()
   from unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[]) as g(fingerprint, reactor, version, graph, form)
  order by g.fingerprint
-    on conflict (fingerprint) do update set seen_at = excluded.seen_at`
+    on conflict (fingerprint) do update set seen_at = excluded.seen_at, graph = excluded.graph, form = excluded.form`
 
 const unblockSQL = `
 with found as (

@@ -47,10 +47,9 @@ const beginPassSQL = deadOwners + `, mine as (
 )
 select exists (select from dead d where (
 	       select 1 from reactor.runs r where r.process = d.process and r.owner is not null and r.wake_at is null limit 1) = 1),
-       exists (select from reactor.runs r where r.wake_at is not null and r.wake_at <= (select clock_timestamp())
-	            order by r.wake_at limit 1),
+       coalesce((select r.wake_at from reactor.runs r where r.wake_at is not null order by r.wake_at limit 1) <= clock_timestamp(), false),
        exists (select from reactor.processes p where ` + isLeftover + `),
-       exists (select from reactor.runs r where ` + isLate + ` order by r.wake_at limit 1)
+       (select 1 from reactor.runs r where ` + isLate + ` order by r.wake_at limit 1) is not null
   from mine`
 
 // deadRunsSQL lists runs of dead processes that no sweep has seen yet.

@@ -68,7 +68,7 @@ func seatsOf(config *river.Config, e *engine.Engine, opts []AttachOptions) (int,
 	case len(opts) == 0 || opts[0].Seats == 0:
 		return defaultSeats, nil
 	case opts[0].Seats < 0:
-		return 0, fmt.Errorf("Seats %d must be above 0", opts[0].Seats)
+		return 0, fmt.Errorf("it was given %d Seats; there must be some", opts[0].Seats)
 	}
 	return opts[0].Seats, nil
 }

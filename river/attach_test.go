@@ -121,7 +121,7 @@ func TestAttachIsChecked(t *testing.T) {
 		"river.Config is nil":              reactorriver.Attach(nil, e),
 		"engine is nil":                    reactorriver.Attach(untouched, nil),
 		"2 AttachOptions; it takes one":    reactorriver.Attach(untouched, e, reactorriver.AttachOptions{}, reactorriver.AttachOptions{}),
-		"Seats -1 must be above 0":         reactorriver.Attach(untouched, e, reactorriver.AttachOptions{Seats: -1}),
+		"given -1 Seats":                   reactorriver.Attach(untouched, e, reactorriver.AttachOptions{Seats: -1}),
 		"has workers of an engine already": reactorriver.Attach(twice, e),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "attach: ") {

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivertype"
 )
 
 // patience is how long a test waits for what must come.
@@ -133,34 +132,4 @@ func stopClient(t *testing.T, client *river.Client[pgx.Tx]) {
 	if err := client.StopAndCancel(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-}
-
-// eventually waits until check is satisfied.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		if check() {
-			tick.Stop()
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("does not happen: " + what)
-		}
-	}
-}
-
-// awaitJob waits until a job is in a state, and returns its row.
-func awaitJob(t *testing.T, client *river.Client[pgx.Tx], id int64, state rivertype.JobState) (row *rivertype.JobRow) {
-	t.Helper()
-	eventually(t, "job is "+string(state), func() bool {
-		var err error
-		if row, err = client.JobGet(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		return row.State == state
-	})
-	return row
 }

@@ -132,10 +132,11 @@ func jobsOf(wakes []engine.Wake) []river.InsertManyParams {
 	return jobs
 }
 
-// explain says what to do about River tables that are not there.
+// explain says what to do about River tables that are not there, in place of
+// what the database says.
 func (d *Dispatcher) explain(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == pgerrcode.UndefinedTable {
-		return fmt.Errorf("River's tables are missing (%s): run reactorctl migrate, or call migrations.Up: %w", place(d.quiet.Schema()), err)
+		return fmt.Errorf("the tables of River are missing %s: run reactorctl migrate, or call migrations.Up", place(d.quiet.Schema()))
 	}
 	return fmt.Errorf("insert %s jobs: %w", driveArgs{}.Kind(), err)
 }

@@ -247,8 +247,8 @@ func TestWakeSaysThatRiversTablesAreMissing(t *testing.T) {
 	err := pgx.BeginFunc(t.Context(), pool, func(in pgx.Tx) error {
 		return d.Wake(t.Context(), tx{in}, []engine.Wake{{Runs: []string{run1}}}, false)
 	})
-	if want := "River's tables are missing (in schema elsewhere): run reactorctl migrate"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q in it", err, want)
+	if want := "the tables of River are missing in schema elsewhere: run reactorctl migrate, or call migrations.Up"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
 	}
 }
 

@@ -21,7 +21,6 @@ const (
 	codeOther        = 1
 	codeUsage        = 2
 	codeNotFound     = 3
-	codeConflict     = 4
 	codeNoConnection = 6
 	codeSchema       = 7
 )
@@ -37,7 +36,8 @@ func newExitCodes() *cobra.Command {
   2  usage: an unknown command or flag, a bad value, no database named,
      a question that nobody could be asked
   3  not found: no run has this id
-  4  conflict: a run, or the database, is not in a state that allows it
+  4  conflict: the status of the run does not allow it (no command of this
+     release changes runs)
   6  no connection to the database
   7  the schema is missing, older or newer than this program needs, or River's
      tables are`,

@@ -92,6 +92,9 @@ func shop(pay string) *engine.Reactor[order, string] {
 	})
 }
 
+// leaveKey is where a body finds how its caller goes away.
+type leaveKey struct{}
+
 func charge(ctx context.Context, o order) (string, error) {
 	switch o.Ends {
 	case "halted":
@@ -101,6 +104,7 @@ func charge(ctx context.Context, o order) (string, error) {
 	case "retried":
 		return "", errors.New("the bank is closed")
 	case "aborted":
+		ctx.Value(leaveKey{}).(context.CancelFunc)()
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
@@ -124,14 +128,9 @@ func ship(_ context.Context, o order) (string, error) {
 // run makes a run here that ends as said and returns its id.
 func (l *lab) run(sku, ends string) string {
 	l.t.Helper()
-	ctx, cancel := context.WithCancel(l.t.Context())
-	defer cancel()
-	if ends == "aborted" {
-		cancel()
-		ctx, cancel = context.WithTimeout(l.t.Context(), 200*time.Millisecond)
-		defer cancel()
-	}
-	res, err := l.shop.Run(ctx, l.eng, order{SKU: sku, Ends: ends, Card: card})
+	ctx, leave := context.WithCancel(l.t.Context())
+	defer leave()
+	res, err := l.shop.Run(context.WithValue(ctx, leaveKey{}, leave), l.eng, order{SKU: sku, Ends: ends, Card: card})
 	if res.RunID == "" {
 		l.t.Fatalf("the run was not made: %v", err)
 	}

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -14,7 +15,13 @@ import (
 	"github.com/pgreactor/reactor/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// The test binary is also the program of the demo's workers.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "demo-worker" {
+		os.Exit(Main(context.Background(), os.Args[1:], Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}))
+	}
+	pgtest.Main(m)
+}
 
 var update = flag.Bool("update", false, "write the golden files anew")
 

@@ -2,10 +2,14 @@ package ctl
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/pgreactor/reactor/internal/pgtest"
 	"github.com/pgreactor/reactor/migrations"
@@ -47,14 +51,37 @@ func TestMigrateJSON(t *testing.T) {
 func TestMigrateRiverThatIsBehind(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.sql(`alter table river_job drop column unique_states; delete from river_migration where version = 6`)
+	takeBackRiver(t, l.url)
 	behind := l.call("migrate")
-	behind.want(t, codeSchema, "River's tables lack version 6: run river migrate-up")
-	if !strings.Contains(behind.err, "reactorctl migrate --river") || !strings.Contains(behind.out, "were there, left alone") {
+	behind.want(t, codeSchema, "River's tables lack version ")
+	if !strings.Contains(behind.err, "river migrate-up") || !strings.Contains(behind.err, "reactorctl migrate --river") || !strings.Contains(behind.out, "were there, left alone") {
 		t.Errorf("got %q and %q", behind.out, behind.err)
 	}
-	if s := l.call("migrate", "status"); !strings.Contains(s.out, "River's tables: lack version 6") {
+	if s := l.call("migrate", "status"); !strings.Contains(s.out, "River's tables: lack version ") {
 		t.Errorf("got %q", s.out)
+	}
+	if s := l.call("migrate", "--river"); s.code != codeOK || !strings.Contains(s.out, "River's tables: brought up to date") {
+		t.Errorf("got code %d, %q, %q", s.code, s.out, s.err)
+	}
+	if s := l.call("migrate", "status"); !strings.Contains(s.out, "River's tables: up to date") {
+		t.Errorf("got %q", s.out)
+	}
+}
+
+// takeBackRiver takes the last version of River's tables back.
+func takeBackRiver(t *testing.T, url string) {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Migrate(t.Context(), rivermigrate.DirectionDown, &rivermigrate.MigrateOpts{MaxSteps: 1}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -239,7 +239,7 @@ func sortedFields(f engine.FieldErrors) []string {
 func (p *page) end(v *engine.View) {
 	p.Printf("\n")
 	if len(v.ToUndo) > 0 && v.Status.Final() && v.Status != engine.Completed {
-		p.Printf("done and not undone: %s\n", strings.Join(v.ToUndo, ", "))
+		p.Printf("left to undo: %s\n", strings.Join(v.ToUndo, ", "))
 	}
 	trace := "-"
 	if len(v.Trace) > 0 {

@@ -116,7 +116,7 @@ func (d *demo) begin(ctx context.Context) (err error) {
 }
 
 func (d *demo) startServer(ctx context.Context) (err error) {
-	d.stage.printf("starting a PostgreSQL for this demo ...\n")
+	d.stage.printf("starting a PostgreSQL, which the first time may have to be downloaded ...\n")
 	if d.server, err = pgdev.Start(ctx, pgdev.Options{Download: true}); err != nil {
 		return err
 	}

@@ -109,9 +109,9 @@ func (o *outcome) story() string {
 	case len(o.problems) > 0:
 		return "NOT AS PROMISED"
 	case o.killed != nil:
-		return fmt.Sprintf("%s killed; taken over; charged once", o.killed.name())
+		return "killed, taken over, charged once"
 	case o.view.Failure != nil:
-		return fmt.Sprintf("%s failed; %s undone", o.failedAt, strings.Join(o.undone(), " and "))
+		return o.failedAt + " failed, the rest was undone"
 	}
 	return "held, charged, shipped"
 }

@@ -1,0 +1,417 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pgreactor/reactor/engine"
+)
+
+// counter adds one; it is there in several versions.
+func counter(version int) *engine.Reactor[int, int] {
+	return engine.MustDefine("counter", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+		b.Version(version)
+		return engine.Step(b, "add", in, func(_ context.Context, n int) (int, error) { return n + version, nil })
+	})
+}
+
+// stranger is another reactor.
+func stranger() *engine.Reactor[int, int] {
+	return engine.MustDefine("stranger", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+		return engine.Step(b, "only", in, func(_ context.Context, n int) (int, error) { return n, nil })
+	})
+}
+
+// spec: C-1, C-2
+func TestFind(t *testing.T) {
+	t.Parallel()
+	first, second, other := counter(1), counter(2), stranger()
+	h := newHost(t, engine.Config{}, first, second, other)
+	for _, r := range []*engine.Reactor[int, int]{first, second} {
+		res, err := r.Run(t.Context(), h.Engine, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec := h.record(t, res.RunID); rec.Reactor != "counter" || rec.Definition != res.Value-1 || rec.Fingerprint != r.Fingerprint() {
+			t.Errorf("stored: reactor %s, version %d, fingerprint %s", rec.Reactor, rec.Definition, rec.Fingerprint)
+		}
+		for _, finder := range []*engine.Reactor[int, int]{first, second} {
+			found, err := finder.Find(t.Context(), h.Engine, res.RunID)
+			if err != nil || found.ID != res.RunID || found.Existing {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			if again, err := found.Wait(t.Context()); err != nil || again != res {
+				t.Errorf("%+v, %v", again, err)
+			}
+		}
+		_, err = other.Find(t.Context(), h.Engine, res.RunID)
+		if !errors.Is(err, engine.ErrRunNotFound) || err.Error() != "run not found: "+res.RunID+" is a run of reactor counter, not of stranger" {
+			t.Errorf("run of another reactor: %v", err)
+		}
+	}
+	if first.Fingerprint() == second.Fingerprint() {
+		t.Error("two versions have one fingerprint")
+	}
+}
+
+// spec: C-2
+func TestUnknownRun(t *testing.T) {
+	t.Parallel()
+	r := counter(1)
+	h := newHost(t, engine.Config{}, r)
+	for _, id := range []string{"0199c0de-0000-7000-8000-000000000000", "no uuid", ""} {
+		_, found := r.Find(t.Context(), h.Engine, id)
+		_, got := h.Get(t.Context(), id)
+		for what, err := range map[string]error{"Find": found, "Get": got} {
+			if !errors.Is(err, engine.ErrRunNotFound) || err.Error() != "run not found: "+id {
+				t.Errorf("%s of %q: %v", what, id, err)
+			}
+		}
+	}
+}
+
+type basket struct {
+	Items []string `json:"items"`
+	Card  string   `json:"card" reactor:"redact"`
+}
+
+// failing is pick, pack (twice), ship, post: ship fails and post is not reached.
+func failing() *engine.Reactor[basket, string] {
+	return engine.MustDefine("failing", func(b *engine.Builder, in engine.Ref[basket]) engine.Ref[string] {
+		pick := engine.Step(b, "pick", in, func(_ context.Context, bk basket) (int, error) { return len(bk.Items), nil }).
+			Undo(func(context.Context, basket, int) error { return errors.New("shelf is full") })
+		tries := 0
+		pack := engine.Step(b, "pack", pick, func(context.Context, int) (string, error) {
+			if tries++; tries == 1 {
+				return "", errors.New("no tape")
+			}
+			return "box", nil
+		}).Retry(2, engine.Fixed(0))
+		ship := engine.Step(b, "ship", pack, func(context.Context, string) (string, error) { return "", errors.New("truck is gone") })
+		return engine.Step(b, "post", ship, func(_ context.Context, s string) (string, error) { return s, nil })
+	})
+}
+
+// spec: C-4, C-144, C-149
+func TestGetShowsARun(t *testing.T) {
+	t.Parallel()
+	r := failing()
+	h := newHost(t, engine.Config{}, r)
+	res, err := r.Run(t.Context(), h.Engine, basket{Items: []string{"a", "b"}, Card: "4111"})
+	if err == nil {
+		t.Fatal("no failure")
+	}
+	for where, e := range map[string]*host{"here": h, "in a process that knows it": h.beside(t, engine.Config{}, failing()), "in one that does not": h.beside(t, engine.Config{})} {
+		v := e.view(t, res.RunID)
+		if v.RunID != res.RunID || v.RootID != res.RunID || v.ParentID != "" || v.Reactor != "failing" || v.Version != 1 || v.Kind != "root" || v.Status != engine.Failed {
+			t.Errorf("%s: %+v", where, v)
+		}
+		if got, want := string(v.Input), `{"items":["a","b"],"card":"[REDACTED]"}`; got != want {
+			t.Errorf("%s: input %s, want %s", where, got, want)
+		}
+		var nodes []string
+		for _, n := range v.Nodes {
+			nodes = append(nodes, fmt.Sprintf("%s %s %s, %d attempt(s): %s -> %s, %s %s %s", n.Kind, n.Path, n.State, n.Attempts, n.Input, n.Output, n.Failure, n.Hook, n.HookState))
+		}
+		want := []string{
+			`step pick done, 1 attempt(s): {"items":["a","b"],"card":"[REDACTED]"} -> 2,  undo failed`,
+			`step pack done, 2 attempt(s): 2 -> "box",  undo skipped`,
+			`step ship failed, 1 attempt(s): "box" -> , truck is gone compensate skipped`,
+			`step post pending, 0 attempt(s):  -> ,   `,
+		}
+		if diff := cmp.Diff(want, nodes); diff != "" {
+			t.Errorf("%s: nodes (-want +got):\n%s", where, diff)
+		}
+		if diff := cmp.Diff([]string{"run pick", "run pack", "run pack", "run ship", "undo pick"}, v.Trace); diff != "" {
+			t.Errorf("%s: trace (-want +got):\n%s", where, diff)
+		}
+		if v.Failure == nil || v.Failure.Error() != err.Error() || len(v.ToUndo) != 0 {
+			t.Errorf("%s: failure %v, to undo %v", where, v.Failure, v.ToUndo)
+		}
+	}
+}
+
+// spec: C-4, C-84
+func TestGetShowsAnUnfinishedRun(t *testing.T) {
+	t.Parallel()
+	define := func(first string, pause time.Duration) *engine.Reactor[int, int] {
+		return engine.MustDefine("slow", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+			a := engine.Step(b, first, in, func(_ context.Context, n int) (int, error) { return n, nil })
+			return engine.Step(b, "b", a, func(context.Context, int) (int, error) { return 0, errors.New("not yet") }).Retry(9, engine.Fixed(pause))
+		})
+	}
+	r := define("a", time.Hour)
+	h := newHost(t, engine.Config{}, r)
+	started, err := r.Start(t.Context(), h.Engine, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := h.view(t, started.ID); v.Status != engine.Pending || v.Waiting != "a worker" || state(v, "a") != "pending" || len(v.Trace) != 0 {
+		t.Errorf("before it began: %+v", v)
+	}
+	h.drive(t)
+	v := h.view(t, started.ID)
+	if v.Status != engine.Running || !strings.HasPrefix(v.Waiting, "retry of b at ") || state(v, "a") != "done" || state(v, "b") != "waiting" {
+		t.Errorf("between two attempts: %+v", v)
+	}
+	if diff := cmp.Diff([]string{"a"}, v.ToUndo); diff != "" {
+		t.Error(diff)
+	}
+
+	soon := h.beside(t, engine.Config{}, define("a", time.Millisecond))
+	if started, err = r.Start(t.Context(), h.Engine, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := soon.Drive(t.Context(), h.jobs.take()[0]); err != nil {
+		t.Fatal(err)
+	}
+	changed := h.beside(t, engine.Config{}, define("renamed", time.Hour))
+	until(t, "the run is blocked", func() bool {
+		if err := h.store.Wake(t.Context(), []string{started.ID}); err != nil {
+			t.Fatal(err)
+		}
+		changed.drive(t)
+		return h.view(t, started.ID).Blocked != ""
+	})
+	if v := h.view(t, started.ID); v.Status != engine.Running || !strings.Contains(v.Blocked, "removed: a") || state(v, "a") != "done" {
+		t.Errorf("blocked: %+v", v)
+	}
+}
+
+// progress is a Result's fields, none of which is of a node.
+var progress = []string{"RunID", "Status", "Value", "Reason", "Node"}
+
+// spec: C-84, C-818
+func TestWait(t *testing.T) {
+	t.Parallel()
+	at, goOn := make(chan string, 1), make(chan struct{})
+	r := engine.MustDefine("held", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+		a := engine.Step(b, "a", in, func(_ context.Context, n int) (int, error) { return n + 1, nil })
+		return engine.Step(b, "b", a, func(ctx context.Context, n int) (int, error) {
+			at <- engine.RunFrom(ctx).RunID
+			<-goOn
+			return n, context.Cause(ctx)
+		})
+	})
+	h := newHost(t, engine.Config{}, r)
+	go func() { _, _ = r.Run(t.Context(), h.Engine, 1) }()
+	id := <-at
+	found, err := r.Find(t.Context(), h.Engine, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if res, err := found.Wait(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, enough) || res.RunID != id || res.Status != "" {
+		t.Errorf("a wait that was ended: %+v, %v", res, err)
+	}
+	if v := h.view(t, id); v.Status != engine.Running || state(v, "a") != "done" || string(nodeAt(v, "a").Output) != "2" || state(v, "b") != "pending" {
+		t.Errorf("after it: %+v", v)
+	}
+	came := make(chan engine.Result[int], 1)
+	go func() {
+		res, err := found.Wait(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		came <- res
+	}()
+	select {
+	case res := <-came:
+		t.Errorf("Wait came back before the end: %+v", res)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	if res := <-came; res.Status != engine.Completed || res.Value != 2 {
+		t.Errorf("%+v", res)
+	}
+	for f := range reflect.TypeFor[engine.Result[int]]().Fields() {
+		if !strings.Contains(strings.Join(progress, " ")+" Await Correlation Until", f.Name) {
+			t.Errorf("a Result has %s", f.Name)
+		}
+	}
+}
+
+var uuid7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// spec: C-7
+func TestRunIDs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		newID func() string
+		want  *regexp.Regexp
+	}{
+		"by default":  {nil, uuid7},
+		"of the user": {func() string { return "AAAAAAAA-0000-4000-8000-0000000000ff" }, regexp.MustCompile("^aaaaaaaa-0000-4000-8000-0000000000ff$")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var inBody string
+			var h *host
+			r := engine.MustDefine("ids", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+				return engine.Step(b, "a", in, func(ctx context.Context, _ int) (int, error) {
+					inBody = engine.RunFrom(ctx).RunID
+					if v := h.view(t, inBody); v.Status != engine.Running {
+						t.Errorf("in the body the run is %q", v.Status)
+					}
+					return 0, errors.New("no")
+				})
+			})
+			h = newHost(t, engine.Config{NewID: c.newID}, r)
+			res, err := r.Run(t.Context(), h.Engine, 1)
+			failure := failureIn(t, err)
+			if !c.want.MatchString(res.RunID) || inBody != res.RunID || failure.RunID != res.RunID || !strings.Contains(err.Error(), "run "+res.RunID) {
+				t.Errorf("result %s, body %s, failure %s: %v", res.RunID, inBody, failure.RunID, err)
+			}
+		})
+	}
+	r := counter(1)
+	h := newHost(t, engine.Config{NewID: func() string { return "order-7" }}, r)
+	if _, err := r.Run(t.Context(), h.Engine, 1); err == nil || err.Error() != `Config.NewID gave "order-7", which is not a UUID` || h.runs(t) != 0 {
+		t.Errorf("%v, and %d runs", err, h.runs(t))
+	}
+}
+
+// ends are reactors by the status in which their runs end.
+func ends(status engine.Status, cancel func()) *engine.Reactor[int, int] {
+	return engine.MustDefine("ends", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+		return engine.Step(b, "a", in, func(ctx context.Context, n int) (int, error) {
+			switch status {
+			case engine.Halted:
+				return 9, fmt.Errorf("stop here: %w", engine.Halt("out of stock"))
+			case engine.Failed:
+				return 9, errors.New("no")
+			case engine.Aborted:
+				cancel()
+			}
+			return n + 1, ctx.Err()
+		})
+	})
+}
+
+// spec: C-5, C-128, C-130, C-131, C-132, C-147
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want engine.Result[int]
+		text string
+		is   error
+	}{
+		{want: engine.Result[int]{Status: engine.Completed, Value: 2}},
+		{want: engine.Result[int]{Status: engine.Halted, Reason: "out of stock", Node: "a"}},
+		{want: engine.Result[int]{Status: engine.Failed}, text: "reactor ends, run RUN: step a failed (attempt 1 of 1): no"},
+		{
+			want: engine.Result[int]{Status: engine.Aborted}, is: engine.ErrAborted,
+			text: "reactor ends, run RUN was aborted: the caller's context ended: context canceled; left to undo: a",
+		},
+	} {
+		for _, place := range places {
+			if place == "by workers" && c.want.Status == engine.Aborted {
+				continue // no worker aborts a run
+			}
+			t.Run(string(c.want.Status)+"/"+place, func(t *testing.T) {
+				t.Parallel()
+				want := c.want
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r := ends(want.Status, cancel)
+				h := newHost(t, engine.Config{}, r)
+				run := ""
+				if place == "here" {
+					res, err := r.Run(ctx, h.Engine, 1)
+					run, want.RunID = res.RunID, res.RunID
+					if aborted := want.Status == engine.Aborted; aborted && !errors.Is(err, context.Canceled) || !aborted && errorText(err) != strings.ReplaceAll(c.text, "RUN", run) {
+						t.Errorf("Run: %v", err)
+					}
+					if res != want {
+						t.Errorf("Run: %+v, want %+v", res, want)
+					}
+				} else {
+					started, err := r.Start(ctx, h.Engine, 1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					run, want.RunID = started.ID, started.ID
+					h.beside(t, engine.Config{}, r).drive(t)
+				}
+				for name, e := range map[string]*host{"this process": h, "another": h.beside(t, engine.Config{}, r)} {
+					found, err := r.Find(t.Context(), e.Engine, run)
+					if err != nil {
+						t.Fatal(err)
+					}
+					res, err := found.Wait(t.Context())
+					if res != want || errorText(err) != strings.ReplaceAll(c.text, "RUN", run) || c.is != nil && !errors.Is(err, c.is) {
+						t.Errorf("Wait in %s: %+v, %v", name, res, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// spec: C-5
+func TestAnswerOfACancelledRun(t *testing.T) {
+	t.Parallel()
+	r := counter(1)
+	h := newHost(t, engine.Config{}, r)
+	started, err := r.Start(t.Context(), h.Engine, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.seize(t, started.ID, engine.Changes{Status: engine.Cancelled, Reason: "customer left"})
+	res, err := started.Wait(t.Context())
+	if !errors.Is(err, engine.ErrCancelled) || err.Error() != "reactor counter, run "+started.ID+" was cancelled: customer left" {
+		t.Errorf("%v", err)
+	}
+	if want := (engine.Result[int]{RunID: started.ID, Status: engine.Cancelled, Reason: "customer left"}); res != want {
+		t.Errorf("%+v, want %+v", res, want)
+	}
+}
+
+// A process that stops between two hooks of a rollback answers with that status.
+//
+// spec: C-5
+func TestAnswerOfARunThatRollsBackElsewhere(t *testing.T) {
+	t.Parallel()
+	var h *host
+	closed := make(chan error, 1)
+	r := engine.MustDefine("leaving", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+		undo := func(context.Context, int, int) error { t.Error("undone by a process that stops"); return nil }
+		a := engine.Step(b, "a", in, func(_ context.Context, n int) (int, error) { return n, nil }).Undo(undo)
+		return engine.Step(b, "b", a, func(context.Context, int) (int, error) { return 0, errors.New("no") }).
+			Compensate(func(ctx context.Context, _ int, _ error) error {
+				ended, cancel := context.WithCancel(context.Background())
+				cancel()
+				go func() { closed <- h.Close(ended) }()
+				<-ctx.Done()
+				return nil
+			})
+	})
+	h = newHost(t, engine.Config{}, r)
+	res, err := r.Run(t.Context(), h.Engine, 1)
+	if want := (engine.Result[int]{RunID: res.RunID, Status: engine.RollingBack}); err != nil || res != want {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if rec := h.record(t, res.RunID); rec.Status != engine.RollingBack || rec.Owner != "" {
+		t.Errorf("stored: %s, owner %q", rec.Status, rec.Owner)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

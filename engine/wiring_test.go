@@ -1,0 +1,483 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pgreactor/reactor/engine"
+)
+
+// told is a step that notes its input and gives its name and input.
+func told(b *engine.Builder, name string, in engine.Ref[string]) *engine.StepNode[string, string] {
+	return engine.Step(b, name, in, func(_ context.Context, s string) (string, error) { return name + "(" + s + ")", nil })
+}
+
+// spec: C-31..C-33, C-35, C-45
+func TestWiringGivesValues(t *testing.T) {
+	t.Parallel()
+	type parcel struct{ To, From string }
+	r := engine.MustDefine("wired", func(b *engine.Builder, in engine.Ref[parcel]) engine.Ref[[]string] {
+		to := func(p parcel) string { return p.To }
+		a := told(b, "a", engine.Pick(in, to))
+		whole := engine.Step(b, "whole", in, func(_ context.Context, p parcel) (parcel, error) { return parcel{p.From, p.To}, nil })
+		part := told(b, "part", engine.Pick(whole, to))
+		key := told(b, "key", engine.Key(whole, func(p parcel) string { return p.From }))
+		constant := told(b, "constant", engine.Const("seven"))
+		none := engine.Step(b, "none", engine.Nothing, func(context.Context, struct{}) (string, error) { return "none()", nil })
+		two := told(b, "two", engine.Join2(a, key, func(a, k string) string { return a + k }))
+		three := told(b, "three", engine.Join3(a, in, none, func(a string, p parcel, n string) string { return a + p.From + n }))
+		four := told(b, "four", engine.Join4(a, key, none, engine.Pick(in, to), func(a, k, n, to string) string { return a + k + n + to }))
+		five := engine.Join5(part, two, three, four, constant, func(p, t, th, f, c string) []string { return []string{p, t, th, f, c} })
+		return engine.Pick(five, func(all []string) []string { return all[:5] })
+	})
+	for _, place := range places {
+		_, res, err := runAt(t, place, r, engine.Config{}, parcel{To: "x", From: "y"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"part(y)", "two(a(x)key(x))", "three(a(x)ynone())", "four(a(x)key(x)none()x)", "constant(seven)"}
+		if diff := cmp.Diff(want, res.Value); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", place, diff)
+		}
+	}
+}
+
+// spec: C-45, C-49
+func TestResultHandles(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		result func(in engine.Ref[string], a, skipped engine.Ref[string]) engine.Ref[string]
+		want   string
+	}{
+		"a node that is not the last": {func(_, a, _ engine.Ref[string]) engine.Ref[string] { return a }, "a(x)"},
+		"a part of it": {func(_, a, _ engine.Ref[string]) engine.Ref[string] {
+			return engine.Pick(a, func(s string) string { return s[:1] })
+		}, "a"},
+		"two joined": {func(in, a, _ engine.Ref[string]) engine.Ref[string] {
+			return engine.Join2(in, a, func(i, a string) string { return i + a })
+		}, "xa(x)"},
+		"the input":      {func(in, _, _ engine.Ref[string]) engine.Ref[string] { return in }, "x"},
+		"a constant":     {func(_, _, _ engine.Ref[string]) engine.Ref[string] { return engine.Const("c") }, "c"},
+		"a skipped node": {func(_, _, skipped engine.Ref[string]) engine.Ref[string] { return skipped }, "nothing to do"},
+	} {
+		for _, place := range places {
+			r := engine.MustDefine("results", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+				a := told(b, "a", in)
+				skipped := engine.Step(b, "skipped", in, func(context.Context, string) (string, error) {
+					return "nothing to do", engine.Skip("done before")
+				})
+				told(b, "last", a)
+				return c.result(in, a, skipped)
+			})
+			h, res, err := runAt(t, place, r, engine.Config{}, "x")
+			if err != nil || res.Status != engine.Completed || res.Value != c.want {
+				t.Errorf("%s, %s: %+v, %v", name, place, res, err)
+			}
+			if v := h.view(t, res.RunID); string(v.Output) != `"`+c.want+`"` || state(v, "last") != "done" {
+				t.Errorf("%s, %s: stored %s", name, place, v.Output)
+			}
+		}
+	}
+}
+
+// spec: C-47, C-52
+func TestForeignResult(t *testing.T) {
+	t.Parallel()
+	var leaked engine.Ref[string]
+	engine.MustDefine("other", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		leaked = told(b, "leak", in)
+		return leaked
+	})
+	_, err := engine.Define("thief", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		return engine.Join2(told(b, "a", in), leaked, func(a, l string) string { return a + l })
+	})
+	if err == nil || !strings.Contains(err.Error(), `its result is "leak" of reactor "other", defined at wiring_test.go:`) {
+		t.Errorf("%v", err)
+	}
+}
+
+type (
+	// five is 5 where it is missing or null.
+	five struct{ N int }
+	// wrapped has a value as one part among others.
+	wrapped[T any] struct {
+		Before int
+		V      T
+		List   []T
+	}
+)
+
+// UnmarshalJSON gives the type's own default.
+func (f *five) UnmarshalJSON(raw []byte) error {
+	f.N = 5
+	if string(raw) == "null" {
+		return nil
+	}
+	var given struct{ N *int }
+	if err := json.Unmarshal(raw, &given); err != nil || given.N == nil {
+		return err
+	}
+	f.N = *given.N
+	return nil
+}
+
+// keeps runs a value through a run as its input, as results, as part of an
+// input, of a result and of the run's own: here, and by workers with another
+// process after the first step. It must come out as it went in.
+func keeps[T any](t *testing.T, name string, v T) {
+	t.Helper()
+	same := func(t *testing.T, where string, got T) {
+		t.Helper()
+		if diff := cmp.Diff(v, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", where, diff)
+		}
+	}
+	for _, place := range places {
+		t.Run(name+"/"+place, func(t *testing.T) {
+			t.Parallel()
+			var tries atomic.Int32
+			r := engine.MustDefine("keeps", func(b *engine.Builder, in engine.Ref[T]) engine.Ref[T] {
+				a := engine.Step(b, "a", in, func(_ context.Context, got T) (T, error) { same(t, "input of the run", got); return v, nil })
+				again := engine.Step(b, "again", a, func(_ context.Context, got T) (wrapped[T], error) {
+					same(t, "input", got)
+					if tries.Add(1) == 1 {
+						return wrapped[T]{}, errors.New("in another process")
+					}
+					return wrapped[T]{V: got, List: []T{got, got}}, nil
+				}).Retry(2, engine.Fixed(time.Millisecond))
+				both := engine.Join2(a, again, func(a T, w wrapped[T]) wrapped[T] { w.List = append(w.List, a); return w })
+				end := engine.Step(b, "end", both, func(_ context.Context, got wrapped[T]) (wrapped[T], error) {
+					same(t, "part", got.V)
+					for i := range 3 {
+						same(t, fmt.Sprintf("element %d", i), got.List[i])
+					}
+					return got, nil
+				})
+				return engine.Pick(end, func(w wrapped[T]) T { return w.V })
+			})
+			h := newHost(t, engine.Config{}, r)
+			res := runTwice(t, place, h, r, v)
+			same(t, "result of the run", res.Value)
+			found, err := r.Find(t.Context(), h.Engine, res.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reloaded, err := found.Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "result after a reload", reloaded.Value)
+		})
+	}
+}
+
+// runTwice runs r to its end: by workers in two processes, the second of which
+// goes on after a pause of the first.
+func runTwice[In, Out any](t *testing.T, place string, h *host, r *engine.Reactor[In, Out], in In) engine.Result[Out] {
+	t.Helper()
+	if place == "here" {
+		res, err := r.Run(t.Context(), h.Engine, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	started, err := r.Start(t.Context(), h.Engine, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.beside(t, engine.Config{}, r).Drive(t.Context(), h.jobs.take()[0]); err != nil {
+		t.Fatal(err)
+	}
+	second := h.beside(t, engine.Config{}, r)
+	until(t, "the run has ended", func() bool {
+		if err := h.store.Wake(t.Context(), []string{started.ID}); err != nil {
+			t.Fatal(err)
+		}
+		second.drive(t)
+		return h.view(t, started.ID).Status.Final()
+	})
+	res, err := started.Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// spec: C-21, C-42, C-50, C-98
+func TestZeroValuesAreValues(t *testing.T) {
+	t.Parallel()
+	zero := 0
+	keeps(t, "false", false)
+	keeps(t, "0", 0)
+	keeps(t, "empty string", "")
+	keeps(t, "empty list", []string{})
+	keeps(t, "nil list", []string(nil))
+	keeps(t, "list of zeros", []*int{nil, &zero})
+	keeps(t, "empty map", map[string]int{})
+	keeps(t, "nil map", map[string]int(nil))
+	keeps(t, "nil pointer", (*int)(nil))
+	keeps(t, "pointer to 0", &zero)
+	keeps[any](t, "nil", nil)
+	keeps[any](t, "false in an any", false)
+	keeps(t, "null", json.RawMessage("null"))
+	keeps(t, "nothing", struct{}{})
+	keeps(t, "0 of a type with a default", five{0})
+	keeps(t, "a default", five{5})
+}
+
+// broken is a type whose values can be stored and not be read back.
+type unreadable struct{ N int }
+
+// UnmarshalJSON refuses all.
+func (u *unreadable) UnmarshalJSON([]byte) error { return errors.New("out of date") }
+
+// spec: C-43, C-313, C-314, C-832, C-833
+func TestInputThatCanNotBeMade(t *testing.T) {
+	t.Parallel()
+	type makes = func(b *engine.Builder, a engine.Ref[string]) engine.Ref[float64]
+	for name, c := range map[string]struct {
+		make makes
+		text string
+		code string
+	}{
+		"a Pick panics": {func(_ *engine.Builder, a engine.Ref[string]) engine.Ref[float64] {
+			return engine.Pick(a, func(string) float64 { panic("no number") })
+		}, "panic: no number", "panic"},
+		"a Join panics": {func(_ *engine.Builder, a engine.Ref[string]) engine.Ref[float64] {
+			return engine.Join2(a, a, func(string, string) float64 { panic(errors.New("no pair")) })
+		}, "panic: no pair", "panic"},
+		"a Key panics": {func(_ *engine.Builder, a engine.Ref[string]) engine.Ref[float64] {
+			return engine.Pick(engine.Key(a, func(string) string { panic("no key") }), func(string) float64 { return 1 })
+		}, "panic: no key", "panic"},
+		"it can't be encoded": {func(_ *engine.Builder, a engine.Ref[string]) engine.Ref[float64] {
+			return engine.Pick(a, func(string) float64 { return math.NaN() })
+		}, "input is NaN, which can't be stored", "value"},
+		"a result can't be read": {func(b *engine.Builder, a engine.Ref[string]) engine.Ref[float64] {
+			bad := engine.Step(b, "bad", a, func(context.Context, string) (unreadable, error) { return unreadable{1}, nil })
+			return engine.Pick(bad, func(u unreadable) float64 { return float64(u.N) })
+		}, "the result of bad: ", "value"},
+	} {
+		for _, place := range places {
+			t.Run(name+"/"+place, func(t *testing.T) {
+				t.Parallel()
+				var mu sync.Mutex
+				var calls []string
+				call := func(name string) {
+					mu.Lock()
+					defer mu.Unlock()
+					calls = append(calls, name)
+				}
+				r := engine.MustDefine("unmade", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[float64] {
+					a := told(b, "a", in).Undo(func(context.Context, string, string) error { call("undo a"); return nil })
+					return engine.Step(b, "b", c.make(b, a), func(context.Context, float64) (float64, error) { call("run b"); return 0, nil }).
+						Retry(3, engine.Fixed(0)).
+						Guard(func(context.Context, float64) error { call("guard b"); return nil }).
+						Compensate(func(context.Context, float64, error) error { call("compensate b"); return nil })
+				})
+				h, res, err := runAt(t, place, r, engine.Config{}, "x")
+				failure := failureIn(t, err)
+				if failure.Node != "b" || failure.NodeKind != "step" || failure.Attempt != 1 || !failure.Permanent || failure.Code != c.code || failure.Input != nil {
+					t.Errorf("%#v", failure)
+				}
+				if text := "step b failed (attempt 1 of 3): its input could not be made: "; !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), c.text) {
+					t.Errorf("%v", err)
+				}
+				if diff := cmp.Diff([]string{"undo a"}, calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				if v := h.view(t, res.RunID); state(v, "b") != "failed" || v.Failure.Error() != err.Error() {
+					t.Errorf("stored: b is %s, %v", state(v, "b"), v.Failure)
+				}
+			})
+		}
+	}
+}
+
+// What a Pick gives is only there as part of a node's input.
+//
+// spec: C-802
+func TestPickedValuesAreNotStored(t *testing.T) {
+	t.Parallel()
+	r := engine.MustDefine("picked", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		between := engine.Pick(in, func(s string) []string { return []string{"between", s} })
+		a := told(b, "a", engine.Pick(between, func(l []string) string { return "made of " + l[1] }))
+		return engine.Pick(engine.Pick(a, func(s string) []string { return []string{"behind", s} }), func(l []string) string { return l[1] })
+	})
+	h, res, err := runAt(t, "by workers", r, engine.Config{}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := h.record(t, res.RunID)
+	if len(rec.Nodes) != 1 || string(rec.Nodes[0].Input) != `"made of x"` {
+		t.Errorf("%+v", rec.Nodes)
+	}
+	if all := fmt.Sprintf("%s %s %s %s", rec.Input, rec.Output, rec.Nodes[0].Input, rec.Nodes[0].Output); strings.Contains(all, "between") || strings.Contains(all, "behind") {
+		t.Errorf("stored: %s", all)
+	}
+}
+
+// spec: C-23, C-24
+func TestNodesAndKinds(t *testing.T) {
+	t.Parallel()
+	r := engine.MustDefine("kinds", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		a := told(b, "a", in)
+		done := engine.Do(b, "do", a, func(context.Context, string) error { return nil })
+		return told(b, "late", engine.Const("x")).After(done, a).After(in)
+	})
+	want := "reactor kinds v1: string -> string\n" +
+		"  step a(input): string -> string\n" +
+		"  step do(a): string -> struct {}\n" +
+		"  step late(do, a, input): string -> string\n" +
+		"fingerprint " + r.Fingerprint() + "\n"
+	if diff := cmp.Diff(want, r.Graph()); diff != "" {
+		t.Error(diff)
+	}
+	h, res, err := runAt(t, "here", r, engine.Config{}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range h.view(t, res.RunID).Nodes {
+		if n.Kind != "step" {
+			t.Errorf("%s is a %s", n.Path, n.Kind)
+		}
+	}
+}
+
+// add is a step that several reactors use: only its parameters differ.
+func (s *shelf) add(b *engine.Builder, name string, in engine.Ref[positive2]) *engine.StepNode[positive2, positive2] {
+	return engine.Step(b, name, in, func(_ context.Context, n positive2) (positive2, error) {
+		s.note("run " + name)
+		if s.fail[name] {
+			return n, errors.New("as told")
+		}
+		return n, nil
+	}).Retry(2, engine.Fixed(0)).
+		Undo(func(context.Context, positive2, positive2) error { s.note("undo " + name); return nil }).
+		Compensate(func(context.Context, positive2, error) error { s.note("compensate " + name); return nil })
+}
+
+type shelf struct {
+	fail  map[string]bool
+	mu    sync.Mutex
+	calls []string
+}
+
+func (s *shelf) note(call string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call)
+}
+
+type positive2 struct{ N int }
+
+// Validate wants a number above 0.
+func (p positive2) Validate() error {
+	if p.N > 0 {
+		return nil
+	}
+	return engine.FieldErrors{"N": "must be above 0"}
+}
+
+// spec: C-28
+func TestSharedSteps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fail string
+		in   int
+		want []string
+	}{
+		"the second fails": {fail: "b", in: 1, want: []string{"run a", "run b", "run b", "compensate b", "undo a"}},
+		"the first fails":  {fail: "a", in: 1, want: []string{"run a", "run a", "compensate a"}},
+		"its contract":     {in: -1, want: []string{"run a", "undo a"}},
+	} {
+		for _, reactor := range []string{"one", "two"} {
+			s := &shelf{fail: map[string]bool{c.fail: true}}
+			r := engine.MustDefine(reactor, func(b *engine.Builder, in engine.Ref[int]) engine.Ref[positive2] {
+				a := s.add(b, "a", engine.Const(positive2{1}))
+				return s.add(b, "b", engine.Join2(a, in, func(_ positive2, n int) positive2 { return positive2{n} }))
+			})
+			if _, _, err := runAt(t, "here", r, engine.Config{}, c.in); err == nil {
+				t.Errorf("%s in %s: no failure", name, reactor)
+			}
+			if diff := cmp.Diff(c.want, s.calls); diff != "" {
+				t.Errorf("%s in %s (-want +got):\n%s", name, reactor, diff)
+			}
+		}
+	}
+}
+
+// spec: C-811
+func TestWhatAFingerprintIsMadeOf(t *testing.T) {
+	t.Parallel()
+	type settings struct {
+		name, first, second, third string
+		settle                     func(*engine.Builder, *engine.StepNode[string, string])
+		after                      bool
+		body                       func(context.Context, string) (string, error)
+	}
+	build := func(change func(*settings)) string {
+		s := settings{name: "prints", first: "a", second: "b", third: "c", settle: func(*engine.Builder, *engine.StepNode[string, string]) {}, body: up}
+		change(&s)
+		r := engine.MustDefine(s.name, func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+			a := engine.Step(b, s.first, in, s.body)
+			s.settle(b, a)
+			other := told(b, s.second, in)
+			last := told(b, s.third, a)
+			if s.after {
+				last.After(other)
+			}
+			return last
+		})
+		if !strings.HasSuffix(r.Graph(), "fingerprint "+r.Fingerprint()+"\n") {
+			t.Errorf("the graph does not end with the fingerprint:\n%s", r.Graph())
+		}
+		return r.Fingerprint()
+	}
+	was := build(func(*settings) {})
+	for name, change := range map[string]func(*settings){
+		"a body": func(s *settings) { s.body = func(context.Context, string) (string, error) { return "", nil } },
+		"retries": func(s *settings) {
+			s.settle = func(_ *engine.Builder, n *engine.StepNode[string, string]) { n.Retry(7, nil) }
+		},
+		"time limits": func(s *settings) {
+			s.settle = func(b *engine.Builder, n *engine.StepNode[string, string]) {
+				n.Timeout(time.Hour)
+				b.Timeout(time.Minute)
+				b.Deadline(time.Hour)
+			}
+		},
+		"hooks": func(s *settings) {
+			s.settle = func(_ *engine.Builder, n *engine.StepNode[string, string]) {
+				n.Undo(func(context.Context, string, string) error { return nil }).Guard(func(context.Context, string) error { return nil })
+			}
+		},
+	} {
+		if build(change) != was {
+			t.Errorf("%s changed it", name)
+		}
+	}
+	for name, change := range map[string]func(*settings){
+		"the reactor's name": func(s *settings) { s.name = "reprints" },
+		"a node's name":      func(s *settings) { s.first = "x" },
+		"the order of nodes": func(s *settings) { s.second, s.third = "c", "b" },
+		"a dependency":       func(s *settings) { s.after = true },
+		"the version": func(s *settings) {
+			s.settle = func(b *engine.Builder, _ *engine.StepNode[string, string]) { b.Version(2) }
+		},
+	} {
+		if build(change) == was {
+			t.Errorf("%s did not change it", name)
+		}
+	}
+}
