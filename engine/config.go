@@ -128,6 +128,9 @@ func (c Config) problems() (bad []error) {
 			bad = append(bad, err)
 		}
 	}
+	if err := apart(c.Store, c.Dispatcher); err != nil {
+		bad = append(bad, err)
+	}
 	return bad
 }
 

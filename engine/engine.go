@@ -155,6 +155,9 @@ func (e *Engine) self(id string) Process {
 	return p
 }
 
+// Dispatcher is that of Config, nil if there is none.
+func (e *Engine) Dispatcher() Dispatcher { return e.config.Dispatcher }
+
 // names are the definitions that this process can drive.
 func (e *Engine) names() []string {
 	e.mu.Lock()

@@ -316,30 +316,11 @@ func (e *Engine) Works(queue string, seats int) {
 	go e.startInBackground()
 }
 
-// announceQueues adds queues to the row of a process that had begun before it
-// knew of them.
-func (e *Engine) announceQueues(ctx context.Context) error {
-	e.starting.Lock()
-	defer e.starting.Unlock()
-	p := e.self(e.processID())
-	if len(p.Queues) == e.announced {
-		return nil
-	}
-	if err := e.config.Store.Register(ctx, p, e.config.Lease); err != nil {
-		return fmt.Errorf("register the queues of the process: %w", err)
-	}
-	e.announced = len(p.Queues)
-	return nil
-}
-
 // startInBackground begins as soon as the database can be asked.
 func (e *Engine) startInBackground() {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		ctx, cancel := context.WithTimeout(e.life, saveTime)
 		err := e.start(ctx)
-		if err == nil {
-			err = e.announceQueues(ctx)
-		}
 		cancel()
 		if err == nil || e.isClosing() {
 			return
@@ -376,7 +357,7 @@ func (e *Engine) StartJSON(ctx context.Context, reactor string, input json.RawMe
 		return "", refuse(ErrNotRegistered, "reactor %s is not registered in this process: give it to engine.New", cleanText(reactor, maxName))
 	}
 	if o, err = e.options(def, "StartJSON", []StartOptions{o}, false); err != nil {
-		return "", err
+		return "", refuse(ErrUnstorable, "%s", err)
 	}
 	if err := checkJSON(input, e.config.Limits.Value); err != nil {
 		return "", fmt.Errorf("reactor %s: input: %w", reactor, err)

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,16 @@ func (s *Store) Attach(d engine.Dispatcher) error {
 	}
 	s.attached, s.dispatcher = true, d
 	return nil
+}
+
+// Database is the name of the database of the pool and the host that it is
+// reached at; both are "" without a pool.
+func (s *Store) Database() (name, host string) {
+	if s.pool == nil {
+		return "", ""
+	}
+	c := s.pool.Config().ConnConfig
+	return cmp.Or(c.Database, c.User), c.Host
 }
 
 // Check compares the version of the schema with the one this release needs. A

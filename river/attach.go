@@ -63,6 +63,8 @@ func seatsOf(config *river.Config, e *engine.Engine, opts []AttachOptions) (int,
 		return 0, errors.New("the river.Config is nil")
 	case e == nil:
 		return 0, errors.New("the engine is nil")
+	case schemaOf(e) != config.Schema:
+		return 0, fmt.Errorf("the config has River's Schema %q and the engine's Dispatcher %q: jobs of one are not seen by the other", config.Schema, schemaOf(e))
 	case len(opts) > 1:
 		return 0, fmt.Errorf("it was given %d AttachOptions; it takes one", len(opts))
 	case len(opts) == 0 || opts[0].Seats == 0:
@@ -71,6 +73,14 @@ func seatsOf(config *river.Config, e *engine.Engine, opts []AttachOptions) (int,
 		return 0, fmt.Errorf("it was given %d Seats; there must be some", opts[0].Seats)
 	}
 	return opts[0].Seats, nil
+}
+
+// schemaOf is where the engine's dispatcher has River's tables.
+func schemaOf(e *engine.Engine) string {
+	if d, ours := e.Dispatcher().(*Dispatcher); ours {
+		return d.schema
+	}
+	return ""
 }
 
 func addWorkers(workers *river.Workers, e *engine.Engine) error {
@@ -132,6 +142,7 @@ func NewClient(pool *pgxpool.Pool, e *engine.Engine, maxWorkers int) (*river.Cli
 		Logger:               e.Logger(),
 		Queues:               map[string]river.QueueConfig{e.Queue(): ourQueue(maxWorkers, 0)},
 		RescueStuckJobsAfter: clientRescue,
+		Schema:               schemaOf(e),
 		SoftStopTimeout:      clientSoftStop,
 	}
 	if err := Attach(config, e); err != nil {

@@ -29,10 +29,12 @@ const seldom = time.Duration(math.MaxInt64)
 // A Dispatcher queues wake-ups as River jobs. Its methods may be called from
 // any goroutine.
 type Dispatcher struct {
-	quiet *river.Client[pgx.Tx] // for transactions of ours, whose commit is followed by the bell
-	loud  *river.Client[pgx.Tx] // for transactions of callers, who ring no bell
-	bell  *bell
-	err   error // what Validate says
+	quiet  *river.Client[pgx.Tx] // for transactions of ours, whose commit is followed by the bell
+	loud   *river.Client[pgx.Tx] // for transactions of callers, who ring no bell
+	bell   *bell
+	pool   *pgxpool.Pool
+	schema string
+	err    error // what Validate says
 }
 
 var _ engine.Dispatcher = (*Dispatcher)(nil)
@@ -56,7 +58,7 @@ func NewDispatcher(pool *pgxpool.Pool, opts ...Options) *Dispatcher {
 	case len(opts) == 1:
 		o = opts[0]
 	}
-	d := &Dispatcher{bell: &bell{send: noticesOn(pool, o.Schema)}}
+	d := &Dispatcher{bell: &bell{send: noticesOn(pool, o.Schema)}, pool: pool, schema: o.Schema}
 	if d.quiet, d.err = inserter(pool, o.Schema, seldom); d.err == nil {
 		d.loud, d.err = inserter(pool, o.Schema, river.FetchCooldownDefault)
 	}
@@ -79,6 +81,16 @@ func inserter(pool *pgxpool.Pool, schema string, cooldown time.Duration) (*river
 
 // Validate says what is wrong with what NewDispatcher was given.
 func (d *Dispatcher) Validate() error { return d.err }
+
+// Database is the name of the database of the pool and the host that it is
+// reached at; both are "" without a pool.
+func (d *Dispatcher) Database() (name, host string) {
+	if d.pool == nil {
+		return "", ""
+	}
+	c := d.pool.Config().ConnConfig
+	return cmp.Or(c.Database, c.User), c.Host
+}
 
 // pgxTx is what package pgstore makes of a pgx transaction.
 type pgxTx interface{ Pgx() pgx.Tx }

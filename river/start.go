@@ -65,7 +65,7 @@ func hopeless(err error) bool {
 	if _, ok := errors.AsType[*engine.EncodingError](err); ok {
 		return true
 	}
-	return errors.Is(err, engine.ErrKeyConflict)
+	return errors.Is(err, engine.ErrKeyConflict) || errors.Is(err, engine.ErrUnstorable)
 }
 
 // problemKey is the metadata key under which a start job keeps the reason of its
