@@ -276,3 +276,16 @@ func (e *Engine) seldom(what string, every time.Duration) bool {
 	e.quiet[what] = time.Now()
 	return true
 }
+
+// mayComplain is seldom for lines that say that the database can't be asked:
+// however many runs try, there is one of them a second.
+func (e *Engine) mayComplain(what string, every time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	const any = "the database"
+	if time.Since(e.quiet[what]) < every || time.Since(e.quiet[any]) < time.Second {
+		return false
+	}
+	e.quiet[what], e.quiet[any] = time.Now(), time.Now()
+	return true
+}

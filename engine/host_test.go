@@ -19,10 +19,13 @@ type host struct {
 	jobs  *jobs
 }
 
-// newHost is a process on a store of its own.
+// newHost is a process on a store of its own, unless config has one.
 func newHost(t *testing.T, config engine.Config, reactors ...engine.Definition) *host {
 	t.Helper()
-	config.Store, config.Dispatcher = &sharedStore{Store: engine.NewMemoryStore()}, &jobs{}
+	if config.Store == nil {
+		config.Store = &sharedStore{Store: engine.NewMemoryStore()}
+	}
+	config.Dispatcher = &jobs{}
 	return openHost(t, config, reactors...)
 }
 

@@ -88,7 +88,7 @@ func (e *Engine) heartbeat() {
 		wait = e.config.Heartbeat
 		if err := e.beat(); err != nil {
 			wait = min(e.config.Heartbeat, 250*time.Millisecond)
-			if e.seldom("heartbeat", 10*time.Second) {
+			if e.mayComplain("heartbeat", 10*time.Second) {
 				e.config.Logger.Warn("the lease of this process could not be renewed; trying on", "process", e.processID(), "error", err)
 			}
 		}
@@ -115,7 +115,7 @@ func (e *Engine) beat() error {
 // sweeper runs passes until the engine stops, one at once.
 func (e *Engine) sweeper() {
 	for {
-		if err := e.pass(); err != nil && e.life.Err() == nil && e.seldom("sweep", 10*time.Second) {
+		if err := e.pass(); err != nil && e.life.Err() == nil && e.mayComplain("sweep", 10*time.Second) {
 			e.config.Logger.Warn("sweep did not work; trying on", "error", err)
 		}
 		select {
@@ -132,11 +132,8 @@ func (e *Engine) pass() error {
 	ctx, cancel := context.WithTimeout(e.life, max(10*e.config.Sweep, 10*time.Second))
 	defer cancel()
 	result, err := e.config.Store.Sweep(ctx, SweepPass{Interval: e.config.Sweep, Limit: e.config.SweepLimit})
-	if err != nil {
-		return err
-	}
-	e.warnUnworked(result.Unworked)
-	return nil
+	e.warnUnworked(result.Unworked) // also beside an error, which may be that of one run
+	return err
 }
 
 // warnUnworked says once a minute that nobody works a queue.

@@ -69,7 +69,7 @@ func (m *memory) Health(ctx context.Context) (*Health, error) {
 		for _, r := range m.unfinished {
 			h.Counts[r.Status]++
 			owned[r.Process]++
-			if why := r.stuck(now); why != "" {
+			if why := m.stuck(r, now); why != "" {
 				h.Stuck = append(h.Stuck, Stuck{Run: r.ID, Reactor: r.Reactor, Status: r.Status, Reason: why})
 			}
 		}
@@ -92,14 +92,16 @@ func (p *memoryProcess) health(owned int) ProcessHealth {
 }
 
 // stuck says why nothing wakes the run, or nothing has for long; "" if it is well.
-func (r *memoryRun) stuck(now time.Time) string {
-	switch {
-	case r.Owner != "" || r.Status == Paused || r.Blocked != "" || r.Suspended != "":
+func (m *memory) stuck(r *memoryRun, now time.Time) string {
+	switch since := r.Due.Format(time.RFC3339); {
+	case !m.wakeable(r, now) || r.Status == Paused || r.Blocked != "":
 		return ""
-	case r.Due.IsZero():
+	case r.Due.IsZero() && r.Owner == "":
 		return "no owner and no due time: nothing will wake it"
+	case r.isDue(now.Add(-memoryUnworked)) && r.Owner != "":
+		return "its owner died, and nobody has claimed it since " + since
 	case r.isDue(now.Add(-memoryUnworked)):
-		return "due since " + r.Due.Format(time.RFC3339) + " and not claimed"
+		return "due since " + since + " and not claimed"
 	}
 	return ""
 }

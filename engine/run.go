@@ -61,8 +61,8 @@ type ending struct {
 func newExecution(ctx context.Context, e *Engine, def *definition, rec *Record, process string) *execution {
 	x := &execution{
 		e: e, def: def, rec: rec, caller: ctx, loaded: time.Now(),
-		fence:  Fence{Run: rec.ID, Token: rec.Owner, Process: process, Version: rec.Version},
-		nodes:  make(map[string]*NodeRow, len(rec.Nodes)),
+		fence: Fence{Run: rec.ID, Token: rec.Owner, Process: process, Version: rec.Version},
+		at:    1, nodes: make(map[string]*NodeRow, len(rec.Nodes)),
 		values: map[string]json.RawMessage{}, causes: map[string]error{},
 	}
 	x.life, x.cancel = context.WithCancelCause(context.Background())

@@ -43,7 +43,7 @@ func (x *execution) insist(ctx context.Context, c Changes) error {
 		} else if again {
 			continue
 		}
-		if x.e.seldom("save", time.Second) {
+		if x.e.mayComplain("save", time.Second) {
 			x.e.config.Logger.Warn("a save did not work; trying on", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
 		}
 		select {

@@ -24,6 +24,9 @@ type StartOptions struct {
 // workers; a failure is a *RunError. If ctx ends before, the run is stored as
 // Aborted and Run returns the error of ctx with its cause.
 func (r *Reactor[In, Out]) Run(ctx context.Context, e *Engine, in In) (Result[Out], error) {
+	if e == nil {
+		return Result[Out]{}, errNilEngine
+	}
 	defer e.hold()()
 	x, err := e.begin(ctx, r.def, in)
 	if err != nil {

@@ -236,13 +236,13 @@ func TestZeroValuesAreValues(t *testing.T) {
 	keeps(t, "a default", five{5})
 }
 
-// broken is a type whose values can be stored and not be read back.
+// unreadable is a type whose values can be stored and not be read back.
 type unreadable struct{ N int }
 
 // UnmarshalJSON refuses all.
 func (u *unreadable) UnmarshalJSON([]byte) error { return errors.New("out of date") }
 
-// spec: C-43, C-313, C-314, C-832, C-833
+// spec: C-43, C-313, C-314
 func TestInputThatCanNotBeMade(t *testing.T) {
 	t.Parallel()
 	type makes = func(b *engine.Builder, a engine.Ref[string]) engine.Ref[float64]

@@ -158,7 +158,7 @@ func (e *Engine) driveClaimed(ctx context.Context, c Claimed) {
 		e.config.Logger.Info("a run is taken over from a dead owner", "run", c.ID, "reactor", c.Reactor,
 			"from", c.TakenFrom, "from_process", c.TakenFromProcess, "owner", c.Owner, "process", c.Process)
 	}
-	if end := e.drive(x); end.way == unsaved {
+	if end := e.drive(x); end.way == unsaved && e.mayComplain("unsaved", time.Second) {
 		e.config.Logger.Error("a run's state could not be stored in time; it goes on once the database can be asked", "run", c.ID, "reactor", c.Reactor, "error", end.err)
 	}
 }
@@ -234,10 +234,11 @@ func (e *Engine) regain(x *execution) (*Record, error) {
 func (x *execution) regainContext() (context.Context, func()) {
 	ctx, stop := x.saveContext()
 	ctx, cancel := context.WithCancelCause(ctx)
+	stopping := x.e.stopping // x itself is replaced by what goes on
 	go func() {
 		select {
 		case <-ctx.Done():
-		case <-x.e.stopping:
+		case <-stopping:
 			time.AfterFunc(lastSaveTime, func() { cancel(ErrShutdown) })
 		}
 	}()
@@ -264,8 +265,7 @@ func (x *execution) fit() (ending, bool) {
 	}
 	why, err := x.misfit()
 	if err != nil {
-		x.e.config.Logger.Warn("the stored graph of a run can't be read", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
-		why = "its stored graph can't be read: " + cleanText(textOf(err), 1<<10)
+		return ending{way: unsaved, err: err}, false
 	}
 	if why != "" {
 		if err := x.save(Changes{Release: true, Blocked: &why}); err != nil {
@@ -279,13 +279,13 @@ func (x *execution) fit() (ending, bool) {
 	return x.saved(err), err == nil
 }
 
+// misfit is why the run does not fit; "" if it does. An error means that the
+// database could not be asked for its graph.
 func (x *execution) misfit() (string, error) {
 	if x.rec.Fingerprint == x.def.stored.Fingerprint {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(x.e.life, saveTime)
-	defer cancel()
-	stored, err := x.e.config.Store.Graph(ctx, x.rec.Fingerprint)
+	stored, err := x.graphStored()
 	if err != nil {
 		return "", err
 	}
@@ -294,13 +294,36 @@ func (x *execution) misfit() (string, error) {
 	}
 	old, err := readGraph(stored)
 	if err != nil {
-		return "", err
+		return "its stored graph can't be read: " + cleanText(textOf(err), 1<<10), nil
 	}
 	difference := x.def.graph.misfit(old, func(name string) bool { return x.nodes[name] != nil })
 	if difference == "" {
 		return "", nil
 	}
 	return fmt.Sprintf("definition v%d (%s) does not fit its graph %s: %s; it goes on with a build that fits", x.def.version, x.def.stored.Fingerprint, x.rec.Fingerprint, difference), nil
+}
+
+// graphStored reads the graph that the run has begun with, trying on while the
+// database can't be asked.
+func (x *execution) graphStored() (*StoredGraph, error) {
+	ctx, stop := x.saveContext()
+	defer stop()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		asking, cancel := context.WithTimeout(ctx, saveTime)
+		stored, err := x.e.config.Store.Graph(asking, x.rec.Fingerprint)
+		cancel()
+		if err == nil {
+			return stored, nil
+		}
+		if x.e.mayComplain("graph", time.Second) {
+			x.e.config.Logger.Warn("the graph of a run could not be loaded; trying on", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Works tells the engine that this process has workers for a queue, with room
@@ -325,7 +348,7 @@ func (e *Engine) startInBackground() {
 		if err == nil || e.isClosing() {
 			return
 		}
-		if e.seldom("start", 10*time.Second) {
+		if e.mayComplain("start", 10*time.Second) {
 			e.config.Logger.Warn("the engine can't begin yet; trying on", "error", err)
 		}
 		select {

@@ -80,10 +80,12 @@ type session struct {
 
 // alone runs change while no other migrator is at work in the database. What
 // says so is a lock of an open transaction on a connection of its own: a pooler
-// leaves those two together, and the lock ends with them.
+// leaves those two together, and the lock ends with them. The transaction does
+// nothing else: if it had a snapshot while an index is being built concurrently,
+// the index would wait for its end, and it for the index.
 func (m *Migrator) alone(ctx context.Context, change func(context.Context, *session) error) error {
 	config := m.pool.Config()
-	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0 // one for the lock, one for the change
+	config.MaxConns, config.MinConns, config.MinIdleConns = 3, 0, 0 // for the lock, the change and watch
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -97,7 +99,7 @@ func (m *Migrator) alone(ctx context.Context, change func(context.Context, *sess
 	defer rollback(ctx, guard)
 
 	s := &session{pool: pool}
-	stop := s.watch(guard)
+	stop := s.watch()
 	defer stop()
 	return change(ctx, s)
 }
@@ -124,9 +126,8 @@ func takeLock(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
 	}
 }
 
-// leaveNothing is how the transaction of the lock asks. Else the portal of its last
-// query stays open with a snapshot, and an index that is being built concurrently
-// waits for that to go.
+// leaveNothing is how the transaction of the lock asks: else the portal of its
+// query stays open, and with it a snapshot.
 const leaveNothing = pgx.QueryExecModeSimpleProtocol
 
 // tryLock returns nil and no error if another migrator has the lock.
@@ -191,13 +192,14 @@ select b.pid, coalesce(a.application_name, '')
  order by b.pid`
 
 // watch looks again and again whom the change waits for, since nobody can tell
-// once the wait has timed out. It uses guard until stop returns.
-func (s *session) watch(guard pgx.Tx) (stop func()) {
+// once the wait has timed out.
+func (s *session) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for wait(ctx, pause) == nil && s.seeBlockers(guard) == nil {
+		for wait(ctx, pause) == nil {
+			s.seeBlockers(ctx)
 		}
 	}()
 	return func() {
@@ -206,22 +208,16 @@ func (s *session) watch(guard pgx.Tx) (stop func()) {
 	}
 }
 
-// seeBlockers remembers the sessions that block the change, if any do.
-func (s *session) seeBlockers(guard pgx.Tx) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	// A transaction sees the activity of the moment when it first looked.
-	if _, err := guard.Exec(ctx, `select pg_catalog.pg_stat_clear_snapshot()`); err != nil {
-		return err
-	}
-	found, err := sessions(ctx, guard, lockBlockers, leaveNothing, sessionName)
+// seeBlockers remembers the sessions that block the change, if any do. An error
+// costs no more than their names.
+func (s *session) seeBlockers(ctx context.Context) {
+	found, err := sessions(ctx, s.pool, lockBlockers, sessionName)
 	if err != nil || len(found) == 0 {
-		return err
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.blockers = found
-	return nil
 }
 
 // explain is the error of what the session was doing.
@@ -231,13 +227,9 @@ func (s *session) explain(doing string, err error) error {
 	return explain(doing, err, slices.Clone(s.blockers))
 }
 
-type queryer interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // sessions names the sessions that a query of pid and application name finds.
-func sessions(ctx context.Context, db queryer, query string, args ...any) ([]string, error) {
-	rows, err := db.Query(ctx, query, args...)
+func sessions(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) ([]string, error) {
+	rows, err := pool.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

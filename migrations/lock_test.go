@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -48,6 +49,36 @@ func TestUpNamesWhoBlocksIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	upWith(t, pool, steps)
+}
+
+// An index that is built concurrently waits for the end of every transaction with
+// a snapshot, so that of the lock must never have one beside the change.
+func TestTheLockOfMigrationsHasNoSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := emptyPool(t)
+	upWith(t, pool, firstSteps(1))
+	tx, _ := reader(t, pool, "reactor.things")
+	up := make(chan error, 1)
+	go func() {
+		_, err := migratorOf(t, pool, steps).Up(t.Context())
+		up <- err
+	}()
+	until(t, "Up looks who blocks it", func() bool {
+		return queryOne(t, pool, `select (count(*) > 0)::text from pg_stat_activity where datname = current_database()
+			and query like '%pg_blocking' || '_pids%' and pid <> pg_backend_pid()`) == "true"
+	})
+	got := queryAll(t, pool, `select concat_ws(', ', a.state, substring(a.query from 'pg_try_advisory_xact_lock'), a.backend_xmin)
+		from pg_locks l join pg_stat_activity a using (pid)
+		where l.locktype = 'advisory' and l.granted and a.datname = current_database()`)
+	if diff := cmp.Diff([]string{"idle in transaction, pg_try_advisory_xact_lock"}, got); diff != "" {
+		t.Errorf("state, last query and snapshot of the session with the lock (-want +got):\n%s", diff)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-up; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestDownNamesWhoBlocksIt(t *testing.T) {

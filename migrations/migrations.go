@@ -68,7 +68,7 @@ type Migrator struct {
 }
 
 // New returns a migrator on pool, which must outlive it. Beside pool it opens up
-// to two connections of its own, with pool's configuration, while it changes
+// to three connections of its own, with pool's configuration, while it changes
 // something. A bad schema name is an error.
 func New(pool *pgxpool.Pool, o Options) (*Migrator, error) {
 	if pool == nil {
