@@ -72,7 +72,7 @@ func TestHooksGetWhatTheBodyHad(t *testing.T) {
 }
 
 // spec: C-298..C-302, C-305, C-308, C-309
-// spec: C-606, C-614, C-266, C-608
+// spec: C-606, C-614, C-266, C-608, C-617
 func TestRollbackFailures(t *testing.T) {
 	t.Parallel()
 	e := engine.InMemoryWith()

@@ -40,7 +40,7 @@ func newRuns(a *app) *cobra.Command {
 filters must fit. Where there are more runs a message names the --cursor of
 the next page; no run is missed or shown twice while new ones are started.
 
-Times are 90m, 2h or 7d, which is so long ago, or a date such as 2026-01-31,
+Times are 90m, 2h or 7d, for so long ago, or a date such as 2026-01-31,
 or 2026-01-31T15:04:05Z. They are about the creation of a run.`,
 		Example: `  reactorctl runs --status failed,aborted --since 1h
   reactorctl runs --reactor checkout --input sku=book
