@@ -89,7 +89,9 @@ func TestGraphThatCannotBeLoadedYet(t *testing.T) {
 	way.cut("graph")
 	other := openHost(t, engine.Config{Store: way, Dispatcher: h.jobs}, longer())
 	driven := make(chan error, 1)
-	go func() { driven <- other.Drive(t.Context(), engine.Wake{Runs: []string{run.ID}, Queue: "reactor", Priority: 1}) }()
+	go func() {
+		driven <- other.Drive(t.Context(), engine.Wake{Runs: []string{run.ID}, Queue: "reactor", Priority: 1})
+	}()
 	until(t, "the run is claimed", func() bool { return h.view(t, run.ID).Owner != "" })
 	way.mend("graph")
 	if err := <-driven; err != nil {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,7 @@ func (m *memory) Health(ctx context.Context) (*Health, error) {
 			h.Counts[r.Status]++
 			owned[r.Process]++
 			if why := m.stuck(r, now); why != "" {
+				why += m.unknown(r, now)
 				h.Stuck = append(h.Stuck, Stuck{Run: r.ID, Reactor: r.Reactor, Status: r.Status, Reason: why})
 			}
 		}
@@ -104,4 +106,17 @@ func (m *memory) stuck(r *memoryRun, now time.Time) string {
 		return "due since " + since + " and not claimed"
 	}
 	return ""
+}
+
+// unknown says that no live process that works the queue of r knows its reactor.
+func (m *memory) unknown(r *memoryRun, now time.Time) string {
+	if !m.worked(r.Queue, now) {
+		return ""
+	}
+	for id, p := range m.processes {
+		if m.alive(id, now) && slices.Contains(p.Queues, r.Queue) && slices.Contains(p.Knows, r.knownAs()) {
+			return ""
+		}
+	}
+	return fmt.Sprintf(": reactor %s v%d is not registered on any worker of queue %q", r.Reactor, r.Definition, r.Queue)
 }

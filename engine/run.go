@@ -91,6 +91,7 @@ func (x *execution) carryOn(ctx context.Context) ending {
 		x.failure = x.readFailure(x.rec.Failure)
 	}
 	if end, stop := x.recover(); stop {
+		x.tellUnwritten(ctx)
 		return end
 	}
 	if x.rec.Status != RollingBack {

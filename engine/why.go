@@ -21,8 +21,10 @@ func (e *Engine) Why(ctx context.Context, runID string) (string, error) {
 	switch {
 	case rec.Status.Final():
 		return why + e.whyFinal(rec), nil
-	case rec.Owner != "":
+	case rec.Owner != "" && rec.Lease.After(rec.Now):
 		return why + whyOwned(rec), nil
+	case rec.Owner != "":
+		return e.whyNobody(ctx, rec, why+whyDead(rec)+"; a sweep of any process queues its take-over, within a second")
 	case rec.Blocked != "":
 		return why + " and blocked: " + rec.Blocked + ". It goes on when a process whose definition fits starts.", nil
 	case rec.Suspended != "":
@@ -32,7 +34,7 @@ func (e *Engine) Why(ctx context.Context, runID string) (string, error) {
 	case rec.Due.After(rec.Now):
 		return why + e.whyLater(rec), nil
 	}
-	return e.whyDue(ctx, rec, why)
+	return e.whyNobody(ctx, rec, fmt.Sprintf("%s and has been due since %s (%s)", why, clockTime(rec.Due), span(rec.Now.Sub(rec.Due))))
 }
 
 func (e *Engine) whyFinal(rec *Record) string {
@@ -71,13 +73,14 @@ func whyOwned(rec *Record) string {
 	if next := rec.atWork(); at == "between two steps" && next != "" {
 		at = "after " + next
 	}
-	if rec.Lease.After(rec.Now) {
-		return fmt.Sprintf(" and at work in process %s on %s, %s; that process was heard of %s ago.", rec.Process, rec.Host, at, span(rec.Now.Sub(rec.Beat)))
-	}
+	return fmt.Sprintf(" and at work in process %s on %s, %s; that process was heard of %s ago.", rec.Process, rec.Host, at, span(rec.Now.Sub(rec.Beat)))
+}
+
+func whyDead(rec *Record) string {
 	if rec.Lease.IsZero() {
-		return fmt.Sprintf(" and owned by process %s, which is gone; the next sweep of any process queues its take-over (within a second). If nothing happens, no process works its queue %q.", rec.Process, rec.Queue)
+		return fmt.Sprintf(" and owned by process %s, which is gone", rec.Process)
 	}
-	return fmt.Sprintf(" and owned by process %s on %s, whose lease ended %s ago; the next sweep of any process queues its take-over. If nothing happens, no process works its queue %q.", rec.Process, rec.Host, span(rec.Now.Sub(rec.Lease)), rec.Queue)
+	return fmt.Sprintf(" and owned by process %s on %s, whose lease ended %s ago", rec.Process, rec.Host, span(rec.Now.Sub(rec.Lease)))
 }
 
 // atWork is the last node that has settled; what comes after it is at work.
@@ -109,9 +112,8 @@ func (e *Engine) whyLater(rec *Record) string {
 	return s + "."
 }
 
-// whyDue explains a run that could be driven now and is not.
-func (e *Engine) whyDue(ctx context.Context, rec *Record, why string) (string, error) {
-	why += fmt.Sprintf(" and has been due since %s (%s)", clockTime(rec.Due), span(rec.Now.Sub(rec.Due)))
+// whyNobody explains a run that could be driven now and is not.
+func (e *Engine) whyNobody(ctx context.Context, rec *Record, why string) (string, error) {
 	health, err := e.config.Store.Health(ctx)
 	if err != nil {
 		return "", err

@@ -42,7 +42,10 @@ const countsSQL = `select r.status, count(*) from reactor.runs r where r.ended_a
 // stuckSQL lists unfinished runs that nothing will wake, or that something
 // should have woken long ago.
 const stuckSQL = `
-select r.id::text, r.reactor, r.status, r.due, r.owner is not null
+select r.id::text, r.reactor, r.status, r.due, r.owner is not null, r.queue, r.definition,
+       exists (select from reactor.processes q where q.lease_until > clock_timestamp() and r.queue = any(q.queues)),
+       exists (select from reactor.processes q where q.lease_until > clock_timestamp() and r.queue = any(q.queues)
+               and r.reactor || '@' || r.definition::text = any(q.knows))
   from reactor.runs r
  where r.ended_at is null and r.status <> 'paused' and r.blocked is null and r.suspended is null
    and coalesce((select p.lease_until from reactor.processes p where p.id = r.process) <= clock_timestamp(), true)
@@ -97,14 +100,19 @@ func scanStuck(rows pgx.Rows, h *engine.Health) error {
 	h.Stuck = nil
 	for rows.Next() {
 		var (
-			s    engine.Stuck
-			due  time.Time
-			dead bool
+			s                    engine.Stuck
+			due                  time.Time
+			queue                string
+			definition           int
+			dead, worked, driven bool // its owner, its queue, its reactor on it
 		)
-		if err := rows.Scan(&s.Run, &s.Reactor, &s.Status, timeOf{&due}, &dead); err != nil {
+		if err := rows.Scan(&s.Run, &s.Reactor, &s.Status, timeOf{&due}, &dead, &queue, &definition, &worked, &driven); err != nil {
 			return err
 		}
 		s.Reason = stuckReason(due, dead)
+		if worked && !driven {
+			s.Reason += fmt.Sprintf(": reactor %s v%d is not registered on any worker of queue %q", s.Reactor, definition, queue)
+		}
 		h.Stuck = append(h.Stuck, s)
 	}
 	return rows.Err()

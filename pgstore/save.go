@@ -143,7 +143,8 @@ func (v *verdict) judge(e *engine.FenceError, live bool) error {
 	case !slices.Contains(before(to), string(e.Status)):
 		return unstorableError("status %s can't follow %s", to, e.Status)
 	}
-	return errAgain // the lease was renewed while the save waited for the header
+	e.Lost = true // by then; the lease was renewed since, so another try may fit
+	return errors.Join(errAgain, e)
 }
 
 // transitions are the statuses that a save may give a run, and those that each
