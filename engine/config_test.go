@@ -88,12 +88,10 @@ func tableIn(text, row string) (all []setting) {
 
 // structIn reads the type as the API page has it.
 func structIn(text string) (all []setting) {
-	field := regexp.MustCompile(`^\t(\w+) .*?//(?:.*Default (.*?))?\.?$`)
 	fields := func(text, prefix string) (all []setting) {
-		for _, line := range strings.Split(text, "\n") {
-			if m := field.FindStringSubmatch(line); m != nil {
-				all = append(all, setting{prefix + m[1], plain(m[2])})
-			}
+		for _, m := range regexp.MustCompile(`(?m)^\t(\w+) .*?// (.*)$`).FindAllStringSubmatch(text, -1) {
+			_, value, _ := strings.Cut(m[2], "Default ")
+			all = append(all, setting{prefix + m[1], plain(value)})
 		}
 		return all
 	}
@@ -139,8 +137,8 @@ func inWords(name string, v any) string {
 		for _, unit := range []struct {
 			d    time.Duration
 			name string
-		}{{24 * time.Hour, ""}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
-			if unit.name != "" && v%unit.d == 0 {
+		}{{time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}} {
+			if v%unit.d == 0 {
 				return fmt.Sprintf("%d %s", v/unit.d, unit.name)
 			}
 		}
@@ -183,7 +181,7 @@ func TestDurationsAreDurations(t *testing.T) {
 			}
 		}
 	}
-	for of := range map[reflect.Type]bool{reflect.TypeFor[*StepNode[int, int]](): true, reflect.TypeFor[*Builder](): true} {
+	for _, of := range []reflect.Type{reflect.TypeFor[*StepNode[int, int]](), reflect.TypeFor[*Builder]()} {
 		for m := range of.Methods() {
 			for in := range m.Type.Ins() {
 				if k := in.Kind(); k == reflect.Int64 && in != reflect.TypeFor[time.Duration]() || k == reflect.Float64 {

@@ -46,7 +46,9 @@ func chain(middleware []func(Next) Next, log *slog.Logger) Next {
 		return p.err
 	}
 	for i := last - 1; i >= 0; i-- {
-		next = layer(i, middleware[i], next, log)
+		if middleware[i] != nil { // New refuses one that is
+			next = layer(i, middleware[i], next, log)
+		}
 	}
 	return next
 }

@@ -114,12 +114,16 @@ func (r redactions) show(e *Engine, hidden redaction, known bool, sealed json.Ra
 
 // header is a View without values and nodes.
 func (e *Engine) header(rec *Record) View {
-	return View{
+	v := View{
 		RunID: rec.ID, ParentID: rec.Parent, RootID: rec.Root, Reactor: rec.Reactor, Version: rec.Definition,
 		Kind: string(rec.Kind), Status: rec.Status, Waiting: waitingFor(rec), Blocked: rec.Blocked, Suspended: rec.Suspended,
 		Reason: rec.Reason, Tags: rec.Tags, Queue: rec.Queue, Priority: rec.Priority, Owner: rec.Process,
 		Created: rec.Created, Started: rec.Started, Ended: rec.Ended,
 	}
+	if rec.Failure != nil {
+		v.Failure = e.failureOf(rec, nil)
+	}
+	return v
 }
 
 // waitingFor says in words what a run waits for; "" if it does not wait.
@@ -141,9 +145,6 @@ func (e *Engine) view(rec *Record, r redactions) View {
 	v := e.header(rec)
 	v.Input = r.show(e, r.in, true, rec.Input)
 	v.Output = r.show(e, r.out, true, rec.Output)
-	if rec.Failure != nil {
-		v.Failure = e.failureOf(rec, nil)
-	}
 	v.ToUndo = toUndo(rec)
 	slices.SortFunc(rec.Nodes, func(a, b NodeRow) int { return compareSettled(a, b) })
 	v.Nodes = e.nodeViews(rec, r)

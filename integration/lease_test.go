@@ -130,6 +130,8 @@ func TestLongCallsKeepTheirRuns(t *testing.T) {
 			t.Errorf("run %d: %s, %v", i, v.Status, v.Failure)
 		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for call, n := range m.calls {
 		if n != 1 {
 			t.Errorf("%s was called %d times", call, n)

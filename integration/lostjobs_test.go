@@ -280,6 +280,8 @@ func TestSixSweepersAtOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "taken over from a dead owner"); n != 64 {
 		t.Errorf("%d runs were taken over, want 64", n)
 	}
+	goesOn.mu.Lock()
+	defer goesOn.mu.Unlock()
 	for call, n := range goesOn.calls {
 		if n != 1 {
 			t.Errorf("%s was called %d times", call, n)

@@ -26,9 +26,13 @@ type peer struct {
 	stop   func() // client and engine, once
 }
 
-// newPeer starts one on the database at url. The end of the test stops it, so
-// that whoever cuts it off for good stops it first.
+// newPeer starts one on the database at url. The end of the test stops it.
 func newPeer(t *testing.T, url string, c engine.Config, reactors ...engine.Definition) *peer {
+	t.Helper()
+	return newPeerWith(t, url, reactorriver.AttachOptions{}, c, reactors...)
+}
+
+func newPeerWith(t *testing.T, url string, o reactorriver.AttachOptions, c engine.Config, reactors ...engine.Definition) *peer {
 	t.Helper()
 	proxy, through, err := pgproxy.Before(url)
 	if err != nil {
@@ -41,7 +45,7 @@ func newPeer(t *testing.T, url string, c engine.Config, reactors ...engine.Defin
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := workers(pool, eng)
+	client, err := workers(pool, eng, o)
 	if err != nil {
 		t.Fatal(err)
 	}

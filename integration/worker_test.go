@@ -3,6 +3,7 @@ package integration
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +30,7 @@ import (
 const (
 	workerRole = "REACTOR_TEST_WORKER" // its name in the ledger
 	workerURL  = "REACTOR_TEST_WORKER_URL"
+	workerRun  = "REACTOR_TEST_WORKER_RUN" // the input of a run of abc: then it calls Run, and has no workers
 )
 
 // short are the settings of engines in tests: leases of a second.
@@ -59,11 +61,15 @@ func workUntilStopped() error {
 	defer pool.Close()
 	l := &ledger{pool: pool, worker: os.Getenv(workerRole)}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	r := abc(l)
 	eng, err := engine.New(short(engine.Config{
 		Store: pgstore.New(pool), Dispatcher: reactorriver.NewDispatcher(pool), Validator: l.afterBody, Logger: log, Recoveries: 3,
-	}), abc(l), picky(l))
+	}), r, picky(l))
 	if err != nil {
 		return err
+	}
+	if in := os.Getenv(workerRun); in != "" {
+		return callRun(ctx, eng, r, in)
 	}
 	client, err := workers(pool, eng)
 	if err != nil {
@@ -79,10 +85,21 @@ func workUntilStopped() error {
 	return eng.Close(closing)
 }
 
+// callRun calls Run, as an application does that has no workers.
+func callRun(ctx context.Context, eng *engine.Engine, r *engine.Reactor[job, job], in string) error {
+	var j job
+	if err := json.Unmarshal([]byte(in), &j); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err := r.Run(ctx, eng, j)
+	return err
+}
+
 // workers is a River client with our workers and a short soft stop.
-func workers(pool *pgxpool.Pool, eng *engine.Engine) (*river.Client[pgx.Tx], error) {
+func workers(pool *pgxpool.Pool, eng *engine.Engine, o ...reactorriver.AttachOptions) (*river.Client[pgx.Tx], error) {
 	config := &river.Config{SoftStopTimeout: time.Second, Logger: slog.New(slog.DiscardHandler), TestOnly: true}
-	if err := reactorriver.Attach(config, eng); err != nil {
+	if err := reactorriver.Attach(config, eng, o...); err != nil {
 		return nil, err
 	}
 	return river.NewClient(riverpgxv5.New(pool), config)
@@ -97,7 +114,7 @@ type process struct {
 }
 
 // startWorker starts a worker process and waits until it is ready.
-func startWorker(t *testing.T, name, url string) *process {
+func startWorker(t *testing.T, name, url string, env ...string) *process {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -105,6 +122,7 @@ func startWorker(t *testing.T, name, url string) *process {
 	}
 	p := &process{cmd: exec.Command(exe), stderr: &strings.Builder{}, mu: &sync.Mutex{}, ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), workerRole+"="+name, workerURL+"="+url)
+	p.cmd.Env = append(p.cmd.Env, env...)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

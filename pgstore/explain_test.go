@@ -88,6 +88,7 @@ func hots() []hot {
 	create := pgstore.CreateArguments(id, write, "k17")
 	return []hot{
 		{"save", save, true, false, key},
+		{"save step", pgstore.StepArguments(id, token, write), true, false, key},
 		{"saved", []any{id, write}, true, false, key},
 		{"claim", []any{process, ids, ids, ids, []string{"checkout@1"}}, true, false, key},
 		{"claimed", []any{ids, ids}, true, false, key},
@@ -143,6 +144,14 @@ func (h hot) check(t *testing.T, pool *pgxpool.Pool, empty bool) {
 	}
 }
 
+// plans is that of the transaction in which the store sends the statement.
+func (h hot) plans() string {
+	if h.name == "save step" {
+		return "force_generic_plan"
+	}
+	return "force_custom_plan"
+}
+
 // explained is the plan of the statement as the store sends it.
 func (h hot) explained(t *testing.T, pool *pgxpool.Pool) node {
 	t.Helper()
@@ -152,7 +161,7 @@ func (h hot) explained(t *testing.T, pool *pgxpool.Pool) node {
 	}
 	defer tx.Rollback(t.Context())
 	if !h.alone {
-		if _, err := tx.Exec(t.Context(), pgstore.Statements()["limits"], "1s", "1min"); err != nil {
+		if _, err := tx.Exec(t.Context(), pgstore.Statements()["limits"], "1s", "1min", h.plans()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,10 +14,21 @@ func (s *Store) InSchema(text string) string { return s.sql(text) }
 
 // SaveArguments are the parameters of a save of one node of a run.
 func SaveArguments(run, token, write string) []any {
-	return saveArguments(engine.Fence{Run: run, Token: token, Version: 2}, &engine.Changes{
+	fence, changes := oneStep(run, token, write)
+	return saveArguments(fence, changes)
+}
+
+// StepArguments are the parameters of the same as a step.
+func StepArguments(run, token, write string) []any {
+	fence, changes := oneStep(run, token, write)
+	return stepArguments(fence, changes)
+}
+
+func oneStep(run, token, write string) (engine.Fence, *engine.Changes) {
+	return engine.Fence{Run: run, Token: token, Version: 2}, &engine.Changes{
 		WriteID: write, Output: json.RawMessage(`1`),
 		Nodes: []engine.NodeChange{{NodeRow: engine.NodeRow{Path: "a", Kind: "step", State: engine.NodeDone, Seq: 1}}},
-	})
+	}
 }
 
 // CreateArguments are the parameters of a creation of one run.

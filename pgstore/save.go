@@ -65,15 +65,20 @@ func (s *Store) Save(ctx context.Context, f engine.Fence, c engine.Changes) (ver
 	if err := checkChanges(f, &c); err != nil {
 		return 0, err
 	}
-	arguments := saveArguments(f, &c)
-	if err := checkTexts(arguments); err != nil {
+	text, arguments := saveSQL, saveArguments
+	if isStep(&c) {
+		text, arguments = saveStepSQL, stepArguments
+	}
+	parameters := arguments(f, &c)
+	if err := checkTexts(parameters); err != nil {
 		return 0, refused("save run "+f.Run, err)
 	}
 	var v verdict
 	w := work{
+		lone: text == saveStepSQL,
 		queue: func(b *pgx.Batch) {
 			v = verdict{fence: f, changes: &c}
-			b.Queue(s.sql(saveSQL), arguments...).Query(v.accepted)
+			b.Queue(s.sql(text), parameters...).Query(v.accepted)
 			b.Queue(s.sql(savedSQL), f.Run, c.WriteID).Query(v.found)
 		},
 		verdict: func() error { return v.refusal },

@@ -37,6 +37,7 @@ var statements = map[string]string{
 	"register":        registerSQL,
 	"register graphs": registerGraphsSQL,
 	"save":            saveSQL,
+	"save step":       saveStepSQL,
 	"saved":           savedSQL,
 	"server":          serverSQL,
 	"statuses":        statusesSQL,

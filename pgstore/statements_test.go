@@ -177,11 +177,12 @@ var writes = regexp.MustCompile(`(?i)\b(insert\s+into|update|delete\s+from|merge
 // writers is the statements that write headers and nodes, with the writers of
 // the specification whose route they are.
 var writers = map[string][]string{
-	"create":  {"insert into runs"},                 // W5 to W8, W18
-	"save":    {"insert into nodes", "update runs"}, // W1 to W4, W9, W10, W15 to W17, W19, W23
-	"claim":   {"update runs"},                      // W21
-	"wake":    {"update runs"},                      // W22
-	"unblock": {"update runs"},                      // W22
+	"create":    {"insert into runs"},                 // W5 to W8, W18
+	"save":      {"insert into nodes", "update runs"}, // W1 to W4, W9, W10, W15 to W17, W19, W23
+	"save step": {"insert into nodes", "update runs"}, // W1, W2
+	"claim":     {"update runs"},                      // W21
+	"wake":      {"update runs"},                      // W22
+	"unblock":   {"update runs"},                      // W22
 }
 
 // spec: K-372, K-331

@@ -21,23 +21,32 @@ const (
 )
 
 // limitsSQL sets them for the transaction. Statements over arrays are planned
-// each time, so that no plan of an empty table is kept, and without a look
-// through whole tables, so that a header is found by its id in a table of any
-// size. The cost that this gives to small tables must not make the server
+// each time, so that no plan of an empty table is kept; one that finds its rows
+// by their keys keeps its plan. Neither looks through whole tables, so that a
+// header is found by its id in a table of any size. The cost that this gives to small tables must not make the server
 // compile them.
 const limitsSQL = `
 select set_config('lock_timeout', $1::text, true),
        set_config('statement_timeout', $2::text, true),
-       set_config('plan_cache_mode', 'force_custom_plan', true),
+       set_config('plan_cache_mode', $3::text, true),
        set_config('enable_seqscan', 'off', true),
        set_config('jit', 'off', true)`
 
 // A work is one transaction of ours. Its functions may be called several times.
 type work struct {
 	options pgx.TxOptions        // what is not set is READ COMMITTED, to write
+	lone    bool                 // no statement over arrays of rows: their plans are kept
 	queue   func(b *pgx.Batch)   // adds the statements, with what reads their answers
 	verdict func() error         // what the answers mean; nil: nothing can be wrong
 	wakes   func() []engine.Wake // that follow from them; nil: the commit travels with the statements
+}
+
+// plans says whether a plan is made for each execution.
+func (w work) plans() string {
+	if w.lone {
+		return "force_generic_plan"
+	}
+	return "force_custom_plan"
 }
 
 // reading is the options of a transaction that reads with one statement.
@@ -81,7 +90,7 @@ func (s *Store) transact(ctx context.Context, w work) ([]engine.Wake, error) {
 	defer rollback(ctx, conn)
 	var b pgx.Batch
 	b.BeginTx(w.options)
-	b.Queue(limitsSQL, lockTimeout, statementTimeout)
+	b.Queue(limitsSQL, lockTimeout, statementTimeout, w.plans())
 	w.queue(&b)
 	if w.wakes == nil {
 		b.Queue("commit")
