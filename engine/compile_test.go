@@ -51,7 +51,7 @@ func define(ctx context.Context, e *engine.Engine, b *engine.Builder, order engi
 }
 `
 
-// spec: C-53, C-60, C-65, C-67
+// spec: C-30
 func TestCompilerMessages(t *testing.T) {
 	t.Parallel()
 	engineImporter := importer.ForCompiler(token.NewFileSet(), "gc", exportData(t))

@@ -213,7 +213,7 @@ func TestValuesThatCanNotBeStored(t *testing.T) {
 	}
 }
 
-// spec: C-13, C-99, C-100
+// spec: C-13, C-99, C-100, C-1013
 func TestInputIsValidatedBeforeEachAttempt(t *testing.T) {
 	t.Parallel()
 	for _, place := range places {

@@ -144,7 +144,7 @@ func TestRedaction(t *testing.T) {
 }
 
 // order of wrapping.
-// spec: K-451..K-453
+// spec: K-451..K-453, C-660
 func TestMiddlewareOrder(t *testing.T) {
 	t.Parallel()
 	type key struct{}

@@ -41,7 +41,7 @@ func TestFramesOfPanics(t *testing.T) {
 	}
 }
 
-// spec: C-612, C-853
+// spec: C-612, C-670, C-853
 func TestDeepPanics(t *testing.T) {
 	t.Parallel()
 	p := recovered(func() { dig(10_000) })

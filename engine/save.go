@@ -130,7 +130,8 @@ func (x *execution) refused(err error) (again bool, final error) {
 
 // reread looks why a save is stale although the token is ours: somebody with a
 // right to do so has changed the header. The save is repeated on the version
-// that is there; the node is not run again.
+// that is there; the node is not run again. A run whose status was changed is
+// ours no more, whatever its token says.
 func (x *execution) reread(f *FenceError) (again bool, final error) {
 	ctx, cancel := context.WithTimeout(x.e.life, saveTime)
 	defer cancel()
@@ -138,11 +139,10 @@ func (x *execution) reread(f *FenceError) (again bool, final error) {
 	switch {
 	case err != nil:
 		return false, nil
-	case now.Owner == x.fence.Token && now.Status == x.rec.Status && now.Version != x.fence.Version:
+	case now.Owner == x.fence.Token && now.Status == x.rec.Status:
+		again = now.Version != x.fence.Version
 		x.fence.Version = now.Version
-		return true, nil
-	case now.Owner == x.fence.Token:
-		return false, nil
+		return again, nil
 	}
 	f.Lost, f.Found, f.Owner, f.Process = true, now.Version, now.Owner, now.Process
 	x.logLost(f)

@@ -291,7 +291,7 @@ func checkRefusal(t *testing.T, v any, field, text string) {
 	}
 }
 
-// spec: C-831
+// spec: C-831, C-1023
 func TestDeepAndCyclicValues(t *testing.T) {
 	t.Parallel()
 	list := []any{nil}

@@ -481,3 +481,30 @@ func TestWhatAFingerprintIsMadeOf(t *testing.T) {
 		}
 	}
 }
+
+// spec: C-26
+func TestHooksAreOptional(t *testing.T) {
+	t.Parallel()
+	r := engine.MustDefine("bare", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		done := engine.Do(b, "do", told(b, "a", in), func(context.Context, string) error { return nil })
+		return engine.Step(b, "b", in, func(context.Context, string) (string, error) { return "", errors.New("no") }).After(done)
+	})
+	for _, place := range places {
+		h, res, err := runAt(t, place, r, engine.Config{}, "x")
+		if failure := failureIn(t, err); failure.Node != "b" || len(failure.Rollback) != 0 {
+			t.Errorf("%s: %v", place, err)
+		}
+		for _, path := range []string{"a", "do", "b"} {
+			if n := nodeAt(h.view(t, res.RunID), path); n.HookState != "skipped" {
+				t.Errorf("%s: the hook of %s is %q", place, path, n.HookState)
+			}
+		}
+	}
+	_, err := engine.Define("empty", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		engine.Do[string](b, "do", in, nil)
+		return engine.Step[string, string](b, "a", in, nil)
+	})
+	if err == nil || strings.Count(err.Error(), ": run is nil") != 2 {
+		t.Errorf("%v", err)
+	}
+}

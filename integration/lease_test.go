@@ -281,3 +281,36 @@ func TestStalledOwnersChangeNothing(t *testing.T) {
 		t.Errorf("%d jobs have errors", n)
 	}
 }
+
+// Somebody changes the header under the owner, three times in a row: the save
+// is repeated once on what is there, and the other changes stay. If it is the
+// status that was changed, the owner stops.
+// spec: K-810, C-982, K-407
+func TestVersionConflicts(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	pgtest.Allow(t, "G2", "the test ends a run that has an owner")
+	h := newHeld()
+	eng, _ := open(t, pool, engine.Config{}, h.r)
+	run, done := h.runHere(t, eng)
+	for range 3 {
+		change(t, pool, `update reactor.runs set version = version + 1, wake_reason = coalesce(wake_reason, '') || 'x' where id = $1`, run)
+	}
+	h.goOn <- struct{}{}
+	if got := <-done; got.err != nil || got.res.Value != 4 {
+		t.Errorf("%+v, %v", got.res, got.err)
+	}
+	if got := one[string](t, pool, `select wake_reason || version from reactor.runs where id = $1`, run); got != "xxx7" {
+		t.Errorf("the other changes and the version are %s, want xxx7", got)
+	}
+	run, done = h.runHere(t, eng)
+	change(t, pool, `update reactor.runs set version = version + 1, status = 'cancelled', ended_at = now() where id = $1`, run)
+	h.goOn <- struct{}{}
+	if got := <-done; !errors.Is(got.err, engine.ErrLeaseLost) {
+		t.Errorf("%+v, %v", got.res, got.err)
+	}
+	if got := one[string](t, pool, `select status || version from reactor.runs where id = $1`, run); got != "cancelled3" {
+		t.Errorf("the run is %s, want cancelled3", got)
+	}
+	h.want(t, "a b c a b")
+}

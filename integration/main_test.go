@@ -8,6 +8,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(callerRole) != "" {
+		call()
+		return
+	}
 	if os.Getenv(workerRole) != "" {
 		work()
 		return

@@ -98,11 +98,15 @@ func callRun(ctx context.Context, eng *engine.Engine, r *engine.Reactor[job, job
 
 // workers is a River client with our workers and a short soft stop.
 func workers(pool *pgxpool.Pool, eng *engine.Engine, o ...reactorriver.AttachOptions) (*river.Client[pgx.Tx], error) {
-	config := &river.Config{SoftStopTimeout: time.Second, Logger: slog.New(slog.DiscardHandler), TestOnly: true}
+	config := riverConfig()
 	if err := reactorriver.Attach(config, eng, o...); err != nil {
 		return nil, err
 	}
 	return river.NewClient(riverpgxv5.New(pool), config)
+}
+
+func riverConfig() *river.Config {
+	return &river.Config{SoftStopTimeout: time.Second, Logger: slog.New(slog.DiscardHandler), TestOnly: true}
 }
 
 // A process is a worker that the test may kill.
