@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -262,7 +263,7 @@ func (x *execution) cut(ctx context.Context, fr *frame, n *node, row *NodeRow, v
 func (x *execution) wait(ctx context.Context, row *NodeRow, left time.Duration) (ending, bool) {
 	if !x.inPlace {
 		left = x.bounded(left)
-		return x.park(left, Changes{WakeReason: "retry of " + row.Path}), true
+		return x.park(row.Path, left, Changes{WakeReason: "retry of " + row.Path}), true
 	}
 	timer := time.NewTimer(x.bounded(left))
 	defer timer.Stop()
@@ -275,11 +276,12 @@ func (x *execution) wait(ctx context.Context, row *NodeRow, left time.Duration) 
 }
 
 // park gives the run up until a time.
-func (x *execution) park(d time.Duration, c Changes) ending {
+func (x *execution) park(path string, d time.Duration, c Changes) ending {
 	c.Release, c.Due, c.DueIn = true, true, d
 	if err := x.save(c); err != nil {
 		return x.saved(err)
 	}
+	x.logWait(path, d)
 	x.e.alarm(x.rec.ID, d)
 	return ending{way: parked}
 }
@@ -330,8 +332,8 @@ func (x *execution) awaitReturn(ctx context.Context, path string, done chan stru
 		case <-done:
 			return
 		case <-time.After(time.Minute):
-			x.e.config.Logger.Warn("a body has not returned although its context has ended; nothing else of its run begins before",
-				"run", x.rec.ID, "reactor", x.rec.Reactor, "path", path, "cause", context.Cause(ctx), "since", time.Since(ended).Round(time.Second).String())
+			x.log(slog.LevelWarn, "reactor.body.overdue", "a body has not returned although its context has ended; nothing else of its run begins before",
+				"path", path, "cause", context.Cause(ctx), "since", time.Since(ended).Round(time.Second))
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (e *Engine) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), unregisterTime)
 	defer cancel()
 	if err := e.config.Store.Unregister(ctx, process); err != nil {
-		e.config.Logger.Warn("the row of this process stays until its lease is over", "process", process, "error", err)
+		e.config.Logger.Warn("the row of this process stays until its lease is over", "event", "reactor.storage.error", "operation", "unregister", "process", process, "error", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"time"
 )
 
@@ -96,6 +97,9 @@ func (c Config) problems() (bad []error) {
 	if c.Store == nil {
 		add("config has no Store (see package pgstore)")
 	}
+	if problem := badQueue(c.Queue); problem != "" {
+		add("Queue %s", problem)
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -132,6 +136,23 @@ func (c Config) problems() (bad []error) {
 		bad = append(bad, err)
 	}
 	return bad
+}
+
+// maxQueue is the most bytes that the name of a queue may have.
+const maxQueue = 64
+
+var queueRE = regexp.MustCompile(`^[a-z0-9]+([_-]?[a-z0-9]+)*$`)
+
+// badQueue says what is wrong with the name of a queue; a wake-up for it could
+// not be queued.
+func badQueue(name string) string {
+	switch {
+	case len(name) > maxQueue:
+		return fmt.Sprintf("has %d bytes; it may have %d", len(name), maxQueue)
+	case !queueRE.MatchString(name):
+		return fmt.Sprintf("%q must match %s", name, queueRE)
+	}
+	return ""
 }
 
 // join words problems as one error of New, one a line.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"sync"
@@ -71,10 +72,12 @@ func New(config Config, reactors ...Definition) (*Engine, error) {
 
 // InMemory returns an engine for tests and for runs that may be lost with the
 // process. It knows each reactor from its first run on, and what would be
-// handed to workers is driven before the call returns.
+// handed to workers is driven before the call returns. It logs warnings and
+// errors only.
 func InMemory() *Engine {
 	dispatcher := newMemoryDispatcher()
-	config := Config{Lease: 1 << 20 * time.Hour, Dispatcher: dispatcher}.withDefaults()
+	quiet := slog.New(warnings{slog.Default().Handler()})
+	config := Config{Lease: 1 << 20 * time.Hour, Dispatcher: dispatcher, Logger: quiet}.withDefaults()
 	config.Store = newMemory(config.Clock.Now)
 	e := newEngine(config)
 	e.memory = dispatcher

@@ -92,7 +92,7 @@ func watched(log *slog.Logger, i int, ev Event, f func()) {
 }
 
 func misused(log *slog.Logger, i int, ev Event, what string) {
-	log.Error("middleware misbehaves; the run goes on as if it were not there", "middleware", i, "event", ev.Kind, "run", ev.RunID, "what", what)
+	log.Warn("middleware misbehaves; the run goes on as if it were not there", "event", "reactor.middleware.misbehaved", "middleware", i, "at", ev.Kind, "run", ev.RunID, "reactor", ev.Reactor, "path", ev.Path, "what", what)
 }
 
 // span fires an event with work inside.

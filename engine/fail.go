@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"time"
 )
 
@@ -32,7 +33,9 @@ func (x *execution) failed(ctx context.Context, n *node, row *NodeRow, v verdict
 	}
 	x.point(ctx, "reactor.step.failed", row, "body", map[string]any{"error": r.text, "will_retry": true})
 	x.point(ctx, "reactor.step.retry", row, "body", map[string]any{"next_attempt": row.Attempt + 1, "delay": delay, "error": r.text})
+	x.logRetry(row, delay, r.text)
 	if parks {
+		x.logWait(row.Path, c.DueIn)
 		x.e.alarm(x.rec.ID, c.DueIn)
 		return ending{way: parked}, true
 	}
@@ -57,7 +60,7 @@ func (x *execution) mayRetry(n *node, row *NodeRow, v verdict) bool {
 	}
 	again := false
 	if err := protect(func() error { again = n.retryIf(v.cause()); return nil }); err != nil {
-		x.e.config.Logger.Error("RetryIf panicked; the step is not retried", "run", x.rec.ID, "reactor", x.rec.Reactor, "path", row.Path, "error", textOf(err))
+		x.log(slog.LevelError, "reactor.retry_if.panicked", "RetryIf panicked; the step is not retried", "path", row.Path, "error", x.shownOf(n, row, err))
 		return false
 	}
 	return again
@@ -68,7 +71,7 @@ func (x *execution) mayRetry(n *node, row *NodeRow, v verdict) bool {
 func (x *execution) pause(n *node, row *NodeRow, v verdict) (delay time.Duration) {
 	longest := x.e.config.BackoffCap
 	if err := protect(func() error { delay = n.backoff.pause(row.Attempt, v.cause(), longest); return nil }); err != nil {
-		x.e.config.Logger.Error("a backoff panicked; the default takes its place", "run", x.rec.ID, "reactor", x.rec.Reactor, "path", row.Path, "error", textOf(err))
+		x.log(slog.LevelError, "reactor.backoff.panicked", "a backoff panicked; the default takes its place", "path", row.Path, "error", x.shownOf(n, row, err))
 		delay = Backoff(nil).pause(row.Attempt, nil, longest)
 	}
 	return delay
@@ -89,7 +92,16 @@ func (x *execution) fail(n *node, row *NodeRow, v verdict) error {
 	if x.causes[row.Path] == nil {
 		x.causes[row.Path] = v.cause()
 	}
-	return x.beginRollback(r, []NodeChange{{NodeRow: failing, Took: v.took}})
+	err := x.beginRollback(r, []NodeChange{{NodeRow: failing, Took: v.took}})
+	if err == nil {
+		x.logFailure(row, r)
+	}
+	return err
+}
+
+// shownOf is an error of a node's code as people may read it.
+func (x *execution) shownOf(n *node, row *NodeRow, err error) string {
+	return shown(textOf(err), x.e.config.Limits.ErrorText, x.secretsOf(task{row: row, n: n}))
 }
 
 // beginRollback stores why a run fails, together with the nodes that have just
@@ -140,7 +152,7 @@ func (x *execution) sealFailure(r *RunError) json.RawMessage {
 	raw := r.stored(x.e.config.Limits.ErrorText, r.secrets)
 	sealed, err := x.e.seal(raw)
 	if err != nil {
-		x.e.config.Logger.Error("the codec refused a failure; only that is stored", "run", x.rec.ID, "error", textOf(err))
+		x.log(slog.LevelError, "reactor.codec.refused", "the codec refused a failure; only that is stored", "path", r.Node, "error", textOf(err))
 		sealed, _ = json.Marshal(storedFailure{Node: r.Node, NodeKind: r.NodeKind, Code: codeValue, Text: "the codec refused the failure"})
 	}
 	return sealed

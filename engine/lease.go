@@ -88,9 +88,7 @@ func (e *Engine) heartbeat() {
 		wait = e.config.Heartbeat
 		if err := e.beat(); err != nil {
 			wait = min(e.config.Heartbeat, 250*time.Millisecond)
-			if e.mayComplain("heartbeat", 10*time.Second) {
-				e.config.Logger.Warn("the lease of this process could not be renewed; trying on", "process", e.processID(), "error", err)
-			}
+			e.logStorage("heartbeat", 10*time.Second, "the lease of this process could not be renewed; trying on", err, "process", e.processID())
 		}
 	}
 }
@@ -107,7 +105,7 @@ func (e *Engine) beat() error {
 		e.lease.confirm(sent)
 		return nil
 	}
-	e.config.Logger.Warn("the row of this process is gone; it goes on under a new id, and what it owned is lost to it", "process", e.processID())
+	e.config.Logger.Warn("the row of this process is gone; it goes on under a new id, and what it owned is lost to it", "event", "reactor.process.gone", "process", e.processID())
 	e.interrupt(ErrLeaseLost)
 	return e.enrol(ctx, NewUUID())
 }
@@ -115,8 +113,8 @@ func (e *Engine) beat() error {
 // sweeper runs passes until the engine stops, one at once.
 func (e *Engine) sweeper() {
 	for {
-		if err := e.pass(); err != nil && e.life.Err() == nil && e.mayComplain("sweep", 10*time.Second) {
-			e.config.Logger.Warn("sweep did not work; trying on", "error", err)
+		if err := e.pass(); err != nil && e.life.Err() == nil {
+			e.logStorage("sweep", 10*time.Second, "sweep did not work; trying on", err)
 		}
 		select {
 		case <-e.stopping:
@@ -140,7 +138,7 @@ func (e *Engine) pass() error {
 func (e *Engine) warnUnworked(unworked []Unworked) {
 	for _, u := range unworked {
 		if e.seldom("unworked "+u.Queue, time.Minute) {
-			e.config.Logger.Warn(u.String())
+			e.config.Logger.Warn(u.String(), "event", "reactor.queue.unworked", "queue", u.Queue, "runs", u.Runs)
 		}
 	}
 }
@@ -171,7 +169,7 @@ func (e *Engine) alarm(run string, d time.Duration) {
 		ctx, cancel := context.WithTimeout(e.life, 5*time.Second)
 		defer cancel()
 		if err := e.config.Store.Wake(ctx, []string{run}); err != nil && e.life.Err() == nil {
-			e.config.Logger.Debug("the sweep has to wake a run", "run", run, "error", err)
+			e.config.Logger.Debug("the sweep has to wake a run", "event", "reactor.wake.failed", "run", run, "error", err)
 		}
 	})
 }

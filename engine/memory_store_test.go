@@ -23,7 +23,7 @@ func TestStoreProofs(t *testing.T) {
 
 		"create_keeps_the_header", // spec: K-415, C-681
 		"create_owned",            // spec: K-349
-		"create_twice_is_stale",   // spec: K-342
+		"create_twice_is_stale",   // spec: K-342, K-356
 
 		"claim_owns",                 // spec: C-194
 		"claim_twice_by_one_process", // spec: C-624

@@ -132,7 +132,12 @@ func (s *StepNode[In, Out]) Timeout(d time.Duration) *StepNode[In, Out] {
 // After makes the step wait for deps without taking their values.
 func (s *StepNode[In, Out]) After(deps ...Dep) *StepNode[In, Out] {
 	s.n.scope.open("step " + s.n.name)
-	s.n.waitFor(deps...)
+	for _, d := range deps {
+		s.n.scope.notNil(s.n, "after", isNil(d))
+		if !isNil(d) {
+			s.n.waitFor(d)
+		}
+	}
 	return s
 }
 

@@ -93,10 +93,10 @@ func (x *execution) endOfRollback() Status {
 // hookBoundary is what is looked at before a hook. The end of the caller's
 // context does not stop a rollback.
 func (x *execution) hookBoundary() (ending, bool) {
-	switch cause := context.Cause(x.life); {
-	case errors.Is(cause, ErrLeaseLost) || !x.e.lease.lives():
+	switch {
+	case x.hasLapsed():
 		return ending{way: lapsed}, true
-	case cause != nil || x.e.isClosing():
+	case x.mustStop():
 		return x.giveBack(), true
 	}
 	return ending{}, false

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -222,17 +223,27 @@ func settled(s NodeState) bool { return s == NodeDone || s == NodeSkipped || s =
 // boundary is what is looked at before anything new begins.
 func (x *execution) boundary(ctx context.Context, fr *frame, n *node) (ending, bool) {
 	left, limited := x.deadline()
-	switch cause := context.Cause(x.life); {
-	case errors.Is(cause, ErrLeaseLost) || !x.e.lease.lives():
+	switch {
+	case x.hasLapsed():
 		return ending{way: lapsed}, true
 	case x.here && x.caller.Err() != nil:
 		return x.abort(x.cutOff(fr, n)), true
-	case cause != nil || x.e.isClosing():
+	case x.mustStop():
 		return x.handBack(fr, n, nil), true
 	case limited && left <= 0:
 		return x.saved(x.fail(n, x.row(fr, n), verdict{err: &pastDeadline{limit: x.def.deadline}, final: true})), true
 	}
 	return ending{}, false
+}
+
+// hasLapsed reports whether the run may belong to another process by now.
+func (x *execution) hasLapsed() bool {
+	return errors.Is(context.Cause(x.life), ErrLeaseLost) || !x.e.lease.lives()
+}
+
+// mustStop reports whether this process, or its workers, begin nothing more.
+func (x *execution) mustStop() bool {
+	return x.life.Err() != nil || !x.here && x.caller.Err() != nil || x.e.isClosing()
 }
 
 // row is the state of a node, fresh if it has none.
@@ -322,6 +333,7 @@ func (x *execution) recover() (ending, bool) {
 	row.Recoveries++
 	row.Recovered++
 	if limit := x.e.config.Recoveries; limit != Unlimited && row.Recoveries >= limit {
+		x.log(slog.LevelWarn, "reactor.recoveries.exhausted", "a run was taken over too often at one node, which counts as failed", "path", row.Path, "recoveries", row.Recoveries)
 		end := x.saved(x.fail(n, row, verdict{err: lostTooOften{row.Recoveries}, final: true, begun: true}))
 		return end, x.rec.Status != RollingBack || end.way != ended
 	}

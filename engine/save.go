@@ -43,9 +43,7 @@ func (x *execution) insist(ctx context.Context, c Changes) error {
 		} else if again {
 			continue
 		}
-		if x.e.mayComplain("save", time.Second) {
-			x.e.config.Logger.Warn("a save did not work; trying on", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
-		}
+		x.e.logStorage("save", time.Second, "a save did not work; trying on", err, "run", x.rec.ID, "reactor", x.rec.Reactor)
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
@@ -147,11 +145,6 @@ func (x *execution) reread(f *FenceError) (again bool, final error) {
 	f.Lost, f.Found, f.Owner, f.Process = true, now.Version, now.Owner, now.Process
 	x.logLost(f)
 	return false, f
-}
-
-func (x *execution) logLost(f *FenceError) {
-	x.e.config.Logger.Warn("reactor.run.ownership_lost", "run", x.rec.ID, "reactor", x.rec.Reactor, "answer", "lost",
-		"token", x.fence.Token, "expected", f.Expected, "found", f.Found, "owner", f.Owner, "process", f.Process)
 }
 
 // apply brings the loaded record up to what was saved.

@@ -25,6 +25,7 @@ func TestNewNamesEveryProblemAtOnce(t *testing.T) {
 		Dispatcher: &jobs{err: errors.New(`river: Options.Schema "A-B": must be lower case`)},
 		Middleware: []func(engine.Next) engine.Next{nil},
 		Limits:     engine.Limits{Value: -1, Key: -2, ErrorText: -3},
+		Queue:      "To Do",
 		Lease:      3 * second, Sweep: -second, SweepLimit: -1, Recoveries: -2,
 		HookTimeout: -second, BackoffCap: -second,
 	}, counter(1), counter(2), counter(1), nil)
@@ -33,6 +34,7 @@ func TestNewNamesEveryProblemAtOnce(t *testing.T) {
 	}
 	want := []string{
 		"engine: config has no Store (see package pgstore)",
+		`engine: Queue "To Do" must match ^[a-z0-9]+([_-]?[a-z0-9]+)*$`,
 		"engine: Sweep -1s must be above 0",
 		"engine: HookTimeout -1s must be above 0",
 		"engine: BackoffCap -1s must be above 0",

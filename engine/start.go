@@ -242,6 +242,9 @@ func (e *Engine) options(def *definition, call string, opts []StartOptions, many
 	case e.config.Dispatcher == nil:
 		return o, fmt.Errorf("reactor %s: %s needs a Dispatcher in Config (see package river); Run does not", def.name, call)
 	}
+	if problem := badQueue(o.Queue); problem != "" {
+		return o, fmt.Errorf("reactor %s: queue %s", def.name, problem)
+	}
 	for i, tag := range o.Tags {
 		if tag != cleanText(tag, e.config.Limits.Key) || tag == "" {
 			return o, fmt.Errorf("reactor %s: tag %d must be text of 1 to %d bytes", def.name, i+1, e.config.Limits.Key)

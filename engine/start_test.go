@@ -45,6 +45,9 @@ func TestOptionsOfAStart(t *testing.T) {
 		if err := call(options{{Priority: 5}}); err == nil || err.Error() != "reactor counter: priority 5; it goes from 1 (first) to 4" {
 			t.Errorf("%s: %v", name, err)
 		}
+		if err := call(options{{Queue: "To Do"}}); err == nil || !strings.HasPrefix(err.Error(), `reactor counter: queue "To Do" must match ^[a-z0-9]`) {
+			t.Errorf("%s: %v", name, err)
+		}
 		if err := call(options{{Tags: []string{"web", ""}}}); err == nil || err.Error() != "reactor counter: tag 2 must be text of 1 to 512 bytes" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -127,7 +130,7 @@ func TestStartMany(t *testing.T) {
 	}
 }
 
-// spec: C-814, C-815
+// spec: C-814, C-815, K-427
 func TestStartKey(t *testing.T) {
 	t.Parallel()
 	r := engine.MustDefine("keyed", func(b *engine.Builder, in engine.Ref[map[string]int]) engine.Ref[int] {

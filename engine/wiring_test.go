@@ -507,4 +507,10 @@ func TestHooksAreOptional(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), ": run is nil") != 2 {
 		t.Errorf("%v", err)
 	}
+	_, err = engine.Define("late", func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
+		return told(b, "a", in).After(nil)
+	})
+	if err == nil || !strings.HasSuffix(err.Error(), ": step a: after is nil") {
+		t.Errorf("%v", err)
+	}
 }

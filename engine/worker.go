@@ -140,9 +140,9 @@ func (e *Engine) notClaimed(refused []Refusal) (locked []string) {
 		case r.Why == WhyLocked:
 			locked = append(locked, r.Run)
 		case r.Why == WhyUnknown && e.seldom("unknown "+r.Reactor, time.Minute):
-			e.config.Logger.Info("a run is left to other processes: its reactor, or that version, is not registered here", "run", r.Run, "reactor", r.Reactor)
+			e.config.Logger.Warn("a run is left to other processes: its reactor, or that version, is not registered here", "event", "reactor.run.unknown", "run", r.Run, "reactor", r.Reactor)
 		default:
-			e.config.Logger.Debug("nothing to drive", "run", r.Run, "reason", string(r.Why))
+			e.config.Logger.Debug("nothing to drive", "event", "reactor.wake.dropped", "run", r.Run, "reactor", r.Reactor, "reason", string(r.Why))
 		}
 	}
 	return locked
@@ -154,12 +154,9 @@ func (e *Engine) driveClaimed(ctx context.Context, c Claimed) {
 	x := newExecution(ctx, e, def, &c.Record, e.processID())
 	x.fence.Process = c.Process
 	x.taken, x.inPlace = c.TakenFrom != "", e.memory != nil
-	if x.taken {
-		e.config.Logger.Info("a run is taken over from a dead owner", "run", c.ID, "reactor", c.Reactor,
-			"from", c.TakenFrom, "from_process", c.TakenFromProcess, "owner", c.Owner, "process", c.Process)
-	}
-	if end := e.drive(x); end.way == unsaved && e.mayComplain("unsaved", time.Second) {
-		e.config.Logger.Error("a run's state could not be stored in time; it goes on once the database can be asked", "run", c.ID, "reactor", c.Reactor, "error", end.err)
+	x.logClaim(&c)
+	if end := e.drive(x); end.way == unsaved {
+		e.logStorage("last save", time.Second, "a run's state could not be stored in time; it goes on once the database can be asked", end.err, "run", c.ID, "reactor", c.Reactor)
 	}
 }
 
@@ -195,6 +192,7 @@ func (e *Engine) driveOnce(x *execution) ending {
 		end = x.drive()
 	}
 	if x.rec.Status.Final() {
+		x.logEnd()
 		e.announce(x.rec.ID)
 	}
 	return end
@@ -271,7 +269,7 @@ func (x *execution) fit() (ending, bool) {
 		if err := x.save(Changes{Release: true, Blocked: &why}); err != nil {
 			return x.saved(err), false
 		}
-		x.e.config.Logger.Warn("a run is blocked: the definition at hand does not fit", "run", x.rec.ID, "reactor", x.rec.Reactor, "blocked", why)
+		x.log(slog.LevelWarn, "reactor.run.blocked", "a run is blocked: the definition at hand does not fit", "blocked", why)
 		return ending{way: parked}, false
 	}
 	none := ""
@@ -315,9 +313,7 @@ func (x *execution) graphStored() (*StoredGraph, error) {
 		if err == nil {
 			return stored, nil
 		}
-		if x.e.mayComplain("graph", time.Second) {
-			x.e.config.Logger.Warn("the graph of a run could not be loaded; trying on", "run", x.rec.ID, "reactor", x.rec.Reactor, "error", err)
-		}
+		x.e.logStorage("load graph", time.Second, "the graph of a run could not be loaded; trying on", err, "run", x.rec.ID, "reactor", x.rec.Reactor)
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), err)
@@ -348,9 +344,7 @@ func (e *Engine) startInBackground() {
 		if err == nil || e.isClosing() {
 			return
 		}
-		if e.mayComplain("start", 10*time.Second) {
-			e.config.Logger.Warn("the engine can't begin yet; trying on", "error", err)
-		}
+		e.logStorage("start", 10*time.Second, "the engine can't begin yet; trying on", err)
 		select {
 		case <-e.life.Done():
 			return

@@ -134,33 +134,6 @@ func TestWorkerKilledBetweenBodyAndSave(t *testing.T) {
 	}
 }
 
-// The process that called Run dies inside a body: the run, which was its own
-// from the first row on, goes on forward by workers.
-// spec: C-631, K-302, K-349
-func TestCallerIsKilled(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	w := startWorker(t, "w", b.url)
-	caller := startWorker(t, "caller", b.url, workerRun+`={"Block":"body:b"}`)
-	awaitBarrier(t, b.pool, "body:b", 1)
-	run := one[string](t, b.pool, `select id from reactor.runs where owner is not null and status = 'running' and due is null`)
-	if n := one[int](t, b.pool, `select count(*) from river_job`); n != 0 {
-		t.Errorf("%d jobs of a run that its caller drives", n)
-	}
-	caller.kill()
-	awaitBarrier(t, b.pool, "body:b", 2)
-	openBarrier(t, b.pool, "body:b")
-	if v := final(t, b.eng, run); v.Status != engine.Completed {
-		t.Errorf("%s: %s", v.Status, w.log())
-	}
-	if got, want := effects(t, b.pool, run), "do a#1, do b#1, do b#1, do c#1"; got != want {
-		t.Errorf("effects %s\nwant    %s", got, want)
-	}
-	if who := one[string](t, b.pool, `select string_agg(worker, ' ' order by id) from qa_effect where run = $1`, run); who != "caller caller w w" {
-		t.Errorf("called by %s", who)
-	}
-}
-
 // spec: C-892, C-270, C-279, C-322, K-324
 func TestWorkerKilledInsideAnUndo(t *testing.T) {
 	t.Parallel()

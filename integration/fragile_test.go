@@ -58,7 +58,7 @@ func shatter(how string) {
 	case "string":
 		panic("out of paper")
 	case "error":
-		panic(errScripted)
+		panic(errors.New("no ink"))
 	case "nil":
 		panic(nil) //nolint:govet // a nil panic is the case
 	case "map":
@@ -98,7 +98,7 @@ func TestPanicsInAWorkerProcess(t *testing.T) {
 	eng := starter(t, b.pool, r)
 	for how, c := range map[string]struct{ text, effects, rollback string }{
 		"string":           {"panic: out of paper", body, ""},
-		"error":            {"panic: as the job says", body, ""},
+		"error":            {"panic: no ink", body, ""},
 		"nil":              {"panic: panic called with nil argument", body, ""},
 		"map":              {"panic: assignment to entry in nil map", body, ""},
 		"pointer":          {"invalid memory address or nil pointer dereference", body, ""},

@@ -3,7 +3,6 @@ package integration
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,7 +29,6 @@ import (
 const (
 	workerRole = "REACTOR_TEST_WORKER" // its name in the ledger
 	workerURL  = "REACTOR_TEST_WORKER_URL"
-	workerRun  = "REACTOR_TEST_WORKER_RUN" // the input of a run of abc: then it calls Run, and has no workers
 )
 
 // short are the settings of engines in tests: leases of a second.
@@ -61,15 +59,11 @@ func workUntilStopped() error {
 	defer pool.Close()
 	l := &ledger{pool: pool, worker: os.Getenv(workerRole)}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	r := abc(l)
 	eng, err := engine.New(short(engine.Config{
 		Store: pgstore.New(pool), Dispatcher: reactorriver.NewDispatcher(pool), Validator: l.afterBody, Logger: log, Recoveries: 3,
-	}), r, picky(l))
+	}), abc(l), picky(l))
 	if err != nil {
 		return err
-	}
-	if in := os.Getenv(workerRun); in != "" {
-		return callRun(ctx, eng, r, in)
 	}
 	client, err := workers(pool, eng)
 	if err != nil {
@@ -83,17 +77,6 @@ func workUntilStopped() error {
 	closing, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return eng.Close(closing)
-}
-
-// callRun calls Run, as an application does that has no workers.
-func callRun(ctx context.Context, eng *engine.Engine, r *engine.Reactor[job, job], in string) error {
-	var j job
-	if err := json.Unmarshal([]byte(in), &j); err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	_, err := r.Run(ctx, eng, j)
-	return err
 }
 
 // workers is a River client with our workers and a short soft stop.

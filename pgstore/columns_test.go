@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pgreactor/reactor/engine"
 )
@@ -130,7 +129,7 @@ func (f *fixture) processAged(ago string) string {
 // spec: K-446, K-447
 func TestLeftoversAreRemoved(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
+	f, proxy, around := through(t)
 	named := ownedRun(f.process(hour))
 	f.create(named)
 	f.exec(`update reactor.processes set lease_until = clock_timestamp() - interval '2 hours'`)
@@ -139,14 +138,18 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		old = append(old, f.processAged("61 minutes"))
 	}
 	kept := map[string]bool{named.Fence.Process: true, f.processAged("59 minutes"): true, f.process(hour): true}
-	locked := f.begin(pgx.TxOptions{})
-	_, err := locked.Exec(t.Context(), `select from reactor.processes where id = $1 for update`, old[2])
+	locked, err := around.Begin(t.Context())
+	f.must(err)
+	_, err = locked.Exec(t.Context(), `select from reactor.processes where id = $1 for update`, old[2])
 	f.must(err)
 	kept[old[2]] = true
 	result, err := f.sweep(2)
 	f.must(err)
 	if n := result.Found[engine.SweepLeftovers]; n != 4 {
 		t.Errorf("%d leftovers were removed, want 4", n)
+	}
+	if n := proxy.Tagged("DELETE 2"); n != 2 {
+		t.Errorf("%d batches of two", n)
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(kept)), f.processes()); diff != "" {
 		t.Errorf("rows of processes (-want +got):\n%s", diff)

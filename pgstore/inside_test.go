@@ -106,7 +106,7 @@ func TestCreateInsideRolledBack(t *testing.T) {
 
 // A creation that is refused leaves the transaction as it was.
 //
-// spec: K-829
+// spec: K-829, K-356
 func TestCreateInsideRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
