@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -140,6 +141,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	kept := map[string]bool{named.Fence.Process: true, f.processAged("59 minutes"): true, f.process(hour): true}
 	locked, err := around.Begin(t.Context())
 	f.must(err)
+	t.Cleanup(func() { _ = locked.Rollback(context.WithoutCancel(t.Context())) })
 	_, err = locked.Exec(t.Context(), `select from reactor.processes where id = $1 for update`, old[2])
 	f.must(err)
 	kept[old[2]] = true

@@ -10,10 +10,21 @@ import (
 	"github.com/pgreactor/reactor/engine"
 )
 
-// The fence and everything that it lets in are one statement. The lease is read
-// by a subquery for the one header, and the owner is compared so that no
-// partial index seems to fit: the header is found by its id whatever the
-// statistics say.
+// fenced is where a save may write: run, token, version and the statuses that it
+// may follow are its first parameters, its write id the fifth. The lease is read
+// by a subquery for the one header, and the owner is compared so that no partial
+// index seems to fit: the header is found by its id whatever the statistics say.
+const fenced = `
+	 where r.id = $1::text::uuid
+	   and r.owner is not distinct from nullif($2::text, '')::uuid
+	   and r.version = $3::bigint
+	   and r.write_id is distinct from $5::text::uuid
+	   and r.status = any($4::text[])
+	   and (select p.lease_until from reactor.processes p where p.id = r.process) > clock_timestamp()
+	returning r.id, r.version, r.queue, r.priority
+`
+
+// The fence and everything that it lets in are one statement.
 const saveSQL = `
 with ok as (
 	update reactor.runs r
@@ -30,15 +41,7 @@ with ok as (
 	       wake_at = case $13::int when 1 then clock_timestamp() + $14::bigint::float8 * interval '1 microsecond'
 	                               when 2 then clock_timestamp() + interval '1 second' end,
 	       wakes = case $13::int when 2 then 1 else 0 end,
-	       ended_at = case $15::int when 0 then r.ended_at else clock_timestamp() end
-	 where r.id = $1::text::uuid
-	   and r.owner is not distinct from nullif($2::text, '')::uuid
-	   and r.version = $3::bigint
-	   and r.write_id is distinct from $5::text::uuid
-	   and r.status = any($4::text[])
-	   and (select p.lease_until from reactor.processes p where p.id = r.process) > clock_timestamp()
-	returning r.id, r.version, r.queue, r.priority
-), payload as (
+	       ended_at = case $15::int when 0 then r.ended_at else clock_timestamp() end` + fenced + `), payload as (
 	update reactor.run_payloads p
 	   set output = coalesce(nullif($16::text, '')::json, p.output),
 	       failure = coalesce(nullif($17::text, '')::json, p.failure),

@@ -15,15 +15,7 @@ with ok as (
 	       owner = case $7::int when 0 then r.owner end,
 	       process = case $7::int when 0 then r.process end,
 	       due = null, wake_at = null, wakes = 0,
-	       ended_at = case $7::int when 0 then r.ended_at else clock_timestamp() end
-	 where r.id = $1::text::uuid
-	   and r.owner is not distinct from nullif($2::text, '')::uuid
-	   and r.version = $3::bigint
-	   and r.write_id is distinct from $5::text::uuid
-	   and r.status = any($4::text[])
-	   and (select p.lease_until from reactor.processes p where p.id = r.process) > clock_timestamp()
-	returning r.id, r.version, r.queue, r.priority
-), payload as (
+	       ended_at = case $7::int when 0 then r.ended_at else clock_timestamp() end` + fenced + `), payload as (
 	update reactor.run_payloads p
 	   set output = coalesce(nullif($8::text, '')::json, p.output),
 	       reason = coalesce(nullif($9::text, ''), p.reason),
