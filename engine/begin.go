@@ -47,7 +47,7 @@ func (e *Engine) createOwned(caller context.Context, run NewRun) (now time.Time,
 		return created[0].Now, nil
 	}
 	if _, fenced := errors.AsType[*FenceError](err); !fenced && !errors.Is(err, ErrUnstorable) {
-		go e.disown(run)
+		e.disown(run)
 	}
 	return now, err
 }
@@ -61,14 +61,17 @@ func (e *Engine) disown(run NewRun) {
 	run.Fence.Version = 1
 	c := Changes{WriteID: NewUUID(), Status: Aborted, Reason: "the reply to its creation was lost; nothing of it has begun"}
 	began := time.Now()
-	e.untilDone(func(ctx context.Context) bool {
-		_, err := e.config.Store.Save(ctx, run.Fence, c)
+	e.later(func(ctx context.Context) (answered bool, err error) {
+		_, err = e.config.Store.Save(ctx, run.Fence, c)
 		f, refused := errors.AsType[*FenceError](err)
-		if refused && f.Status != "" {
-			run.Fence.Version = f.Found
+		switch {
+		case !refused:
+			return err == nil, err
+		case f.Status == "":
+			return time.Since(began) > lateCreation, nil
 		}
-		return err == nil || refused && f.Status != "" && f.Owner != run.Fence.Token ||
-			refused && f.Status == "" && time.Since(began) > lateCreation
+		run.Fence.Version = f.Found
+		return f.Owner != run.Fence.Token, nil
 	})
 }
 

@@ -19,29 +19,31 @@ type Engine struct {
 	middleware Next
 	memory     *memoryDispatcher // nil but for InMemory
 
-	mu       sync.Mutex
-	known    map[string]*definition // by name and version, see Knows
-	newest   map[string]*definition // by name
-	queues   []string               // worked in this process
-	told     int                    // how many of them the row of this process names
-	seats    *seats                 // for runs driven by workers
-	holds    int                    // calls that may own runs
-	work     map[string]*execution  // at work in this process, by token
-	idle     chan struct{}          // closed once nothing holds a closing engine
-	waiting  map[string][]chan struct{}
-	polling  bool
-	quiet    map[string]time.Time // what was logged at a bounded rate, and when
-	checked  bool
-	started  bool
-	closing  bool
-	process  string
-	stopping chan struct{} // closed by Close: nothing more begins
-	finished chan struct{} // closed once this process has left the system
-	starting chan struct{} // has room for the one who is at it
-	lease    *lease
-	life     context.Context // of heartbeat, sweeper and timers
-	end      context.CancelFunc
-	loops    sync.WaitGroup
+	mu        sync.Mutex
+	known     map[string]*definition // by name and version, see Knows
+	newest    map[string]*definition // by name
+	queues    []string               // worked in this process
+	told      int                    // how many of them the row of this process names
+	seats     *seats                 // for runs driven by workers
+	holds     int                    // calls that may own runs
+	work      map[string]*execution  // at work in this process, by token
+	idle      chan struct{}          // closed once nothing holds a closing engine
+	waiting   map[string][]chan struct{}
+	polling   bool
+	questions []question // about writes whose replies were lost
+	asking    bool
+	quiet     map[string]time.Time // what was logged at a bounded rate, and when
+	checked   bool
+	started   bool
+	closing   bool
+	process   string
+	stopping  chan struct{} // closed by Close: nothing more begins
+	finished  chan struct{} // closed once this process has left the system
+	starting  chan struct{} // has room for the one who is at it
+	lease     *lease
+	life      context.Context // of heartbeat, sweeper and timers
+	end       context.CancelFunc
+	loops     sync.WaitGroup
 }
 
 // New returns an engine for the given reactors; the error names every bad field
@@ -211,10 +213,14 @@ func (e *Engine) start(ctx context.Context) error {
 	case e.isStarted():
 		return nil
 	}
-	if err := e.check(ctx); err != nil {
-		return err
+	err := e.check(ctx)
+	if err == nil {
+		err = e.begins(ctx)
 	}
-	return e.begins(ctx)
+	if err != nil && e.isClosing() {
+		return errClosed
+	}
+	return err
 }
 
 // isStarted reports whether there is nothing left to start.

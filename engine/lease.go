@@ -105,7 +105,9 @@ func (e *Engine) beat() error {
 		e.lease.confirm(sent)
 		return nil
 	}
-	e.config.Logger.Warn("the row of this process is gone; it goes on under a new id, and what it owned is lost to it", "event", "reactor.process.gone", "process", e.processID())
+	if e.seldom("process gone", 10*time.Second) {
+		e.config.Logger.Warn("the row of this process is gone; it goes on under a new id, and what it owned is lost to it", "event", "reactor.process.gone", "process", e.processID())
+	}
 	e.interrupt(ErrLeaseLost)
 	return e.enrol(ctx, NewUUID())
 }

@@ -72,6 +72,11 @@ func (f *frailStore) Claim(ctx context.Context, c engine.Claim) (claims engine.C
 	return claims, err
 }
 
+func (f *frailStore) Create(ctx context.Context, tx engine.Tx, runs []engine.NewRun) (created []engine.Created, err error) {
+	err = f.around("Create", func() (err error) { created, err = f.sharedStore.Create(ctx, tx, runs); return err })
+	return created, err
+}
+
 func (f *frailStore) Save(ctx context.Context, fence engine.Fence, c engine.Changes) (version int64, err error) {
 	err = f.around("Save", func() (err error) { version, err = f.sharedStore.Save(ctx, fence, c); return err })
 	return version, err
@@ -157,6 +162,30 @@ func TestClaimWhoseReplyIsLost(t *testing.T) {
 	if v := h.view(t, started.ID); v.Status != engine.Completed || v.Nodes[1].Attempts != 1 {
 		t.Errorf("%+v", v)
 	}
+}
+
+// Creations landed, and their replies did not: nothing of these runs has begun,
+// and nothing ever will. Those that did not land leave nothing.
+// spec: K-807, C-987
+func TestCreationsWhoseRepliesAreLost(t *testing.T) {
+	t.Parallel()
+	r := pair(func(context.Context, int) (int, error) { t.Error("b ran"); return 0, nil }, nil)
+	h, store := frailHost(t, engine.Config{}, r)
+	const n = 50
+	for i := range 2 * n {
+		store.fails(i%2 == 0, "Create", "Save")
+		if _, err := r.Run(t.Context(), h.Engine, 1); !errors.Is(err, errAway) {
+			t.Fatalf("run: %v", err)
+		}
+	}
+	if got := h.runs(t); got != n {
+		t.Fatalf("%d creations landed", got)
+	}
+	store.heal()
+	until(t, "the runs are ended", func() bool {
+		page, err := h.List(t.Context(), engine.Query{Status: []engine.Status{engine.Aborted}, Limit: 500})
+		return err == nil && len(page.Runs) == n
+	})
 }
 
 // The caller goes while the database is away, and does not wait for ever; what

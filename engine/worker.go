@@ -96,41 +96,21 @@ func (e *Engine) claim(ctx context.Context, w Wake, seats int) (Claims, error) {
 	claims, err := e.config.Store.Claim(ctx, c)
 	if err != nil {
 		c.Rest = nil
-		go e.disclaim(c)
+		e.later(func(ctx context.Context) (bool, error) { return e.disclaim(ctx, c) })
 	}
 	return claims, err
 }
 
 // disclaim finds out what became of a claim whose reply was lost, and gives up
 // what it got: this process would own those runs with nobody at work on them.
-func (e *Engine) disclaim(c Claim) {
-	e.untilDone(func(ctx context.Context) bool {
-		claims, err := e.config.Store.Claim(ctx, c)
-		for _, got := range claims.Claimed {
-			x := newExecution(e.life, e, e.definitionOf(got.Reactor, got.Definition), &got.Record, got.Process)
-			x.letGo(nil)
-		}
-		unsure := slices.ContainsFunc(claims.Refused, func(r Refusal) bool { return r.Why == WhyNoLease })
-		return err == nil && (!unsure || c.Process != e.processID())
-	})
-}
-
-// untilDone calls try with growing pauses until it is done or the engine has
-// ended.
-func (e *Engine) untilDone(try func(context.Context) (done bool)) {
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		ctx, cancel := context.WithTimeout(e.life, saveTime)
-		done := try(ctx)
-		cancel()
-		if done {
-			return
-		}
-		select {
-		case <-e.life.Done():
-			return
-		case <-time.After(pause):
-		}
+func (e *Engine) disclaim(ctx context.Context, c Claim) (answered bool, err error) {
+	claims, err := e.config.Store.Claim(ctx, c)
+	for _, got := range claims.Claimed {
+		x := newExecution(e.life, e, e.definitionOf(got.Reactor, got.Definition), &got.Record, got.Process)
+		go x.letGo(nil)
 	}
+	unsure := slices.ContainsFunc(claims.Refused, func(r Refusal) bool { return r.Why == WhyNoLease })
+	return err == nil && (!unsure || c.Process != e.processID()), err
 }
 
 // notClaimed logs why, and returns the runs whose rows were locked.
