@@ -127,6 +127,11 @@ func (c Config) problems() (bad []error) {
 			add("Middleware[%d] is nil", i)
 		}
 	}
+	if s, ok := c.Store.(interface{ Validate() error }); ok { // so that it is told beside the others; Attach binds
+		if err := s.Validate(); err != nil {
+			bad = append(bad, err)
+		}
+	}
 	if c.Dispatcher != nil {
 		if err := c.Dispatcher.Validate(); err != nil {
 			bad = append(bad, err)

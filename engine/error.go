@@ -119,10 +119,18 @@ type RollbackError struct {
 	Err      error  // after a restart its message
 	At       time.Time
 	Resolved string // retried, or the note of an operator; "" while it is open
+
+	text string // the message as it is stored: redacted and cut
 }
 
 // Error is the kind, the path and the message.
-func (e RollbackError) Error() string { return fmt.Sprintf("%s %s: %s", e.Kind, e.Node, textOf(e.Err)) }
+func (e RollbackError) Error() string {
+	text := e.text
+	if text == "" {
+		text = textOf(e.Err)
+	}
+	return fmt.Sprintf("%s %s: %s", e.Kind, e.Node, text)
+}
 
 // Unwrap is the hook's error.
 func (e RollbackError) Unwrap() error { return e.Err }

@@ -273,7 +273,7 @@ func readHook(path string, raw json.RawMessage) RollbackError {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		s.Text = "its stored failure can't be read: " + err.Error()
 	}
-	return RollbackError{Node: path, Kind: s.Kind, Reason: s.Reason, Key: s.Key, Err: &storedError{text: s.Text}, At: s.At, Resolved: s.Note}
+	return RollbackError{Node: path, Kind: s.Kind, Reason: s.Reason, Key: s.Key, Err: &storedError{text: s.Text}, At: s.At, Resolved: s.Note, text: s.Text}
 }
 
 // valueError finds a refused value in an error; nil if there is none.

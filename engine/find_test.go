@@ -415,3 +415,36 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
+
+// In the process that ran the hooks their errors are the user's own; what is
+// shown of them is what is stored.
+//
+// spec: C-298, C-299, C-305
+func TestErrorsOfHooksHere(t *testing.T) {
+	t.Parallel()
+	bank := errors.New("bank is down")
+	r := engine.MustDefine("hooks_here", func(b *engine.Builder, in engine.Ref[basket]) engine.Ref[int] {
+		a := engine.Step(b, "a", in, func(context.Context, basket) (int, error) { return 1, nil }).
+			Undo(func(_ context.Context, in basket, _ int) error { return fmt.Errorf("refund of %s: %w", in.Card, bank) })
+		return engine.Step(b, "b", engine.Join2(a, in, func(_ int, in basket) basket { return in }), func(context.Context, basket) (int, error) { return 0, errors.New("no") }).
+			Compensate(func(context.Context, basket, error) error { return fmt.Errorf("void: %w", bank) })
+	})
+	h := newHost(t, engine.Config{}, r)
+	_, err := r.Run(t.Context(), h.Engine, basket{Card: "4111222233334444"})
+	failure := failureIn(t, err)
+	stored := h.view(t, failure.RunID).Failure
+	if len(failure.Rollback) != 2 || len(stored.Rollback) != 2 {
+		t.Fatalf("%v, stored %v", failure.Rollback, stored.Rollback)
+	}
+	for i, f := range failure.Rollback {
+		if !errors.Is(f.Err, bank) || errors.Is(stored.Rollback[i].Err, bank) {
+			t.Errorf("%v: live %#v, stored %#v", f, f.Err, stored.Rollback[i].Err)
+		}
+		if f.Error() != stored.Rollback[i].Error() || strings.Contains(f.Error(), "4111222233334444") {
+			t.Errorf("live %v, stored %v", f, stored.Rollback[i])
+		}
+	}
+	if want := "compensate b: void: bank is down; undo a: refund of [REDACTED]: bank is down"; !strings.HasSuffix(err.Error(), want) || stored.Error() != err.Error() {
+		t.Errorf("%v, stored %v", err, stored)
+	}
+}

@@ -65,7 +65,22 @@ func resultOfRun[Out any](e *Engine, x *execution, end ending) (Result[Out], err
 	case x.rec.Status == Aborted:
 		return Result[Out]{RunID: x.rec.ID, Status: Aborted}, callerGone(x.caller)
 	}
-	return answer[Out](e, x.record(), x.failure)
+	res, err := answer[Out](e, x.record(), x.failure)
+	x.liven()
+	return res, err
+}
+
+// liven puts the errors of hooks that were called here in the place of what is
+// stored of them.
+func (x *execution) liven() {
+	if x.failure == nil {
+		return
+	}
+	for i, f := range x.failure.Rollback {
+		if live := x.causes[f.Kind+" "+f.Node]; live != nil {
+			x.failure.Rollback[i].Err = live
+		}
+	}
 }
 
 // callerGone is the error of a context that has ended, with its cause.

@@ -120,6 +120,9 @@ func (x *execution) hook(ctx context.Context, tasks []task, i int) (end ending, 
 			end, stop = x.cutHook(cut), true
 			return cut
 		}
+		if failure != nil {
+			x.causes[t.kind+" "+t.row.Path] = failure.Err
+		}
 		c, skipped := x.hookChanges(tasks, i, failure)
 		if err := x.save(c); err != nil {
 			end, stop = x.saved(err), true

@@ -33,7 +33,7 @@ type execution struct {
 	values    map[string]json.RawMessage // plain results by path
 	input     json.RawMessage            // plain
 	seq       int64                      // last one given out
-	causes    map[string]error           // live causes of failures by path
+	causes    map[string]error           // live causes of failures by path, of hooks by kind and path
 	failure   *RunError                  // what started the rollback
 	unwritten []task                     // hooks that nobody wrote, passed over and not yet told of
 	cutRow    *NodeRow                   // of a body that a lapse of the lease cut off

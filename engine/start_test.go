@@ -461,15 +461,20 @@ func TestStartOfACallerWhoIsGone(t *testing.T) {
 	h := newHost(t, engine.Config{}, r)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCaller)
-	_, run := r.Run(ctx, h.Engine, 1)
-	_, start := r.Start(ctx, h.Engine, 1)
-	for call, err := range map[string]error{"Run": run, "Start": start} {
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, errCaller) {
-			t.Errorf("%s: %v", call, err)
+	for before := range 2 { // at its first use, and later
+		_, run := r.Run(ctx, h.Engine, 1)
+		_, start := r.Start(ctx, h.Engine, 1)
+		for call, err := range map[string]error{"Run": run, "Start": start} {
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, errCaller) {
+				t.Errorf("%s: %v", call, err)
+			}
 		}
-	}
-	if n := h.runs(t); n != 0 {
-		t.Errorf("%d runs", n)
+		if n := h.runs(t); n != before {
+			t.Errorf("%d runs, want %d", n, before)
+		}
+		if _, err := r.Run(t.Context(), h.Engine, 1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := r.Run(t.Context(), nil, 1); err == nil || !strings.HasPrefix(err.Error(), "engine: the engine is nil") {
 		t.Errorf("without an engine: %v", err)

@@ -19,7 +19,8 @@ type Store interface {
 	// wake-ups with; nil means that nothing is queued. New calls it once and
 	// without I/O; a second call is an error, since a store serves one engine.
 	// What is wrong with the options that the store was made with is also said
-	// here.
+	// here; a store that has a Validate() error says it there too, and New then
+	// lists it with all other problems.
 	Attach(d Dispatcher) error
 
 	// Check compares the schema that is there with the one this release

@@ -66,7 +66,7 @@ func (b *bench) view(t *testing.T, run string) engine.View {
 // takeOver is how soon a killed worker's run must be at work again.
 const takeOver = 10 * time.Second
 
-// spec: C-177, C-628, C-887, C-978, C-983, C-984
+// spec: C-177, C-628, C-819, C-820, C-887, C-978, C-983, C-984
 // spec: K-301, K-321, K-801, K-818
 func TestWorkerKilledInsideABody(t *testing.T) {
 	t.Parallel()

@@ -64,16 +64,17 @@ func TestLateResultsAgainstTakeovers(t *testing.T) {
 	}
 	process := one[string](t, pool, `select distinct process from reactor.runs where owner is not null`)
 	newPeer(t, url, engine.Config{Recoveries: 1}, c.reactor())
-	failed := func() bool {
-		return one[bool](t, pool, `select exists (select from reactor.runs where status = 'failed')`)
+	ended := func(status engine.Status) bool {
+		return one[bool](t, pool, `select exists (select from reactor.runs where status = $1)`, status)
 	}
-	for i := range runs {
+	c.goOn <- struct{}{}
+	eventually(t, "the first run completes", func() bool { return ended(engine.Completed) })
+	for range runs[1:] {
 		c.goOn <- struct{}{}
-		eventually(t, "a run fails", func() bool { // from the tenth on
-			if i >= 10 { // the owner does not know that its lease is over, and renews it
-				change(t, pool, `update reactor.processes set lease_until = clock_timestamp() where id = $1`, process)
-			}
-			return i < 10 || failed()
+		eventually(t, "a run fails", func() bool {
+			// The owner does not know that its lease is over, and renews it.
+			change(t, pool, `update reactor.processes set lease_until = clock_timestamp() where id = $1`, process)
+			return ended(engine.Failed)
 		})
 	}
 	ends := map[engine.Status]int{}

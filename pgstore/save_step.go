@@ -35,7 +35,7 @@ select ok.version, ok.queue, ok.priority from ok`
 
 // isStep reports whether saveStepSQL can do a save.
 func isStep(c *engine.Changes) bool {
-	if len(c.Nodes) != 1 || c.Release || c.Blocked != nil || c.Fingerprint != "" || c.Rollback != "" || len(c.Failure) > 0 {
+	if len(c.Nodes) != 1 || c.Release || c.Blocked != nil || c.Fingerprint+c.WakeReason != "" || c.Rollback != "" || len(c.Failure) > 0 {
 		return false
 	}
 	n := &c.Nodes[0]

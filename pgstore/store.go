@@ -75,6 +75,9 @@ func loneMode(pool *pgxpool.Pool) pgx.QueryExecMode {
 	return mode
 }
 
+// Validate is what is wrong with the options, without I/O.
+func (s *Store) Validate() error { return s.invalid }
+
 // Attach binds the store to the dispatcher that its transactions queue wake-ups
 // with; nil means that nothing is queued. It returns what is wrong with the
 // options, and an error if the store serves an engine already.
