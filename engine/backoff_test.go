@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// spec: C-221, C-232, C-233, C-235
+// spec: C-221, C-232..C-235
 func TestBackoffSequences(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

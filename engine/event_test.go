@@ -94,6 +94,15 @@ func TestEvents(t *testing.T) {
 	if ev := rec.find(t, "reactor.step.retry"); ev.Fields["next_attempt"] != 2 || ev.Fields["delay"] != time.Millisecond || ev.Attempt != 1 {
 		t.Errorf("retry: attempt %d, %v", ev.Attempt, ev.Fields)
 	}
+	var failed []string
+	for _, ev := range rec.events {
+		if ev.Kind == "reactor.step.failed" {
+			failed = append(failed, fmt.Sprintf("attempt %d: %v, will retry %v", ev.Attempt, ev.Fields["error"], ev.Fields["will_retry"]))
+		}
+	}
+	if diff := cmp.Diff([]string{"attempt 1: declined: [REDACTED], will retry true", "attempt 2: declined: [REDACTED], will retry false"}, failed); diff != "" {
+		t.Errorf("failed attempts (-want +got):\n%s", diff)
+	}
 	if ev := rec.find(t, "reactor.undo.failed"); ev.Fields["reason"] != "returned_error" || ev.Phase != "undo" {
 		t.Errorf("undo failed: %v", ev)
 	}

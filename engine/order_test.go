@@ -29,6 +29,12 @@ func (d *diary) note(entry string) {
 	}
 }
 
+func (d *diary) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = nil
+}
+
 func (d *diary) text() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,6 +73,7 @@ func (g given) Validate() error                 { diaryOfOne.note("result checke
 // spec: C-120, C-857
 func TestOneAttempt(t *testing.T) {
 	t.Parallel()
+	diaryOfOne.clear() // of an earlier count
 	r := engine.MustDefine("attempt", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
 		made := engine.Pick(in, func(n int) asked { diaryOfOne.note("input made"); return asked{n} })
 		a := engine.Step(b, "a", made, func(ctx context.Context, in asked) (given, error) {

@@ -30,7 +30,10 @@ type Handle[Out any] struct {
 // ErrCancelled or ErrAborted for the other two. It holds no connection, and
 // ending the wait does nothing to the run.
 func (h *Handle[Out]) Wait(ctx context.Context) (Result[Out], error) {
-	if ctx == nil {
+	switch {
+	case h.e == nil:
+		return Result[Out]{RunID: h.ID}, errNoHandle
+	case ctx == nil:
 		return Result[Out]{RunID: h.ID}, errNilContext
 	}
 	if err := h.e.await(ctx, h.ID); err != nil {
@@ -42,6 +45,8 @@ func (h *Handle[Out]) Wait(ctx context.Context) (Result[Out], error) {
 	}
 	return answer[Out](h.e, rec, nil)
 }
+
+var errNoHandle = errors.New("engine: the handle is none that Start or Find has returned")
 
 // refusedResult is that of a run which did not begin.
 func refusedResult[Out any](err error) Result[Out] {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"regexp"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 	"github.com/pgreactor/reactor/engine"
 )
 
-// spec: C-641, C-809, C-810, C-1010, C-618
+// spec: C-641, C-809, C-810, C-1010
 func TestNewNamesEveryProblemAtOnce(t *testing.T) {
 	t.Parallel()
 	second := time.Second
@@ -110,6 +111,7 @@ type watch struct {
 	leases []time.Duration
 	beats  []time.Time
 	passes []engine.SweepPass
+	passed []time.Time
 }
 
 func (w *watch) Register(ctx context.Context, p engine.Process, lease time.Duration) error {
@@ -128,9 +130,18 @@ func (w *watch) Beat(ctx context.Context, process string, lease time.Duration) (
 
 func (w *watch) Sweep(ctx context.Context, p engine.SweepPass) (engine.SweepResult, error) {
 	w.mu.Lock()
-	w.passes = append(w.passes, p)
+	w.passes, w.passed = append(w.passes, p), append(w.passed, time.Now())
 	w.mu.Unlock()
 	return w.Store.Sweep(ctx, p)
+}
+
+// shortest is the shortest pause between successive times.
+func shortest(times []time.Time) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for i := range len(times) - 1 {
+		least = min(least, times[i+1].Sub(times[i]))
+	}
+	return least
 }
 
 func (w *watch) seen() (beats, passes int) {
@@ -168,10 +179,11 @@ func TestLeaseHeartbeatAndSweep(t *testing.T) {
 				t.Errorf("a lease of %s", lease)
 			}
 		}
-		for i, at := range w.beats[1:] {
-			if gap := at.Sub(w.beats[i]); gap < 10*time.Millisecond {
-				t.Errorf("beats %s apart", gap)
-			}
+		if gap := shortest(w.beats); gap < 10*time.Millisecond || gap >= 2*time.Second {
+			t.Errorf("beats %s apart", gap)
+		}
+		if gap := shortest(w.passed); !noSweep && (gap < 15*time.Millisecond || gap >= time.Second) {
+			t.Errorf("passes %s apart", gap)
 		}
 		for _, p := range w.passes {
 			if noSweep || p != (engine.SweepPass{Interval: 15 * time.Millisecond, Limit: 77}) {

@@ -2,15 +2,12 @@ package engine_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,136 +101,6 @@ func TestForeignResult(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `its result is "leak" of reactor "other", defined at wiring_test.go:`) {
 		t.Errorf("%v", err)
 	}
-}
-
-type (
-	// five is 5 where it is missing or null.
-	five struct{ N int }
-	// wrapped has a value as one part among others.
-	wrapped[T any] struct {
-		Before int
-		V      T
-		List   []T
-	}
-)
-
-// UnmarshalJSON gives the type's own default.
-func (f *five) UnmarshalJSON(raw []byte) error {
-	f.N = 5
-	if string(raw) == "null" {
-		return nil
-	}
-	var given struct{ N *int }
-	if err := json.Unmarshal(raw, &given); err != nil || given.N == nil {
-		return err
-	}
-	f.N = *given.N
-	return nil
-}
-
-// keeps runs a value through a run as its input, as results, as part of an
-// input, of a result and of the run's own: here, and by workers with another
-// process after the first step. It must come out as it went in.
-func keeps[T any](t *testing.T, name string, v T) {
-	t.Helper()
-	same := func(t *testing.T, where string, got T) {
-		t.Helper()
-		if diff := cmp.Diff(v, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", where, diff)
-		}
-	}
-	for _, place := range places {
-		t.Run(name+"/"+place, func(t *testing.T) {
-			t.Parallel()
-			var tries atomic.Int32
-			r := engine.MustDefine("keeps", func(b *engine.Builder, in engine.Ref[T]) engine.Ref[T] {
-				a := engine.Step(b, "a", in, func(_ context.Context, got T) (T, error) { same(t, "input of the run", got); return v, nil })
-				again := engine.Step(b, "again", a, func(_ context.Context, got T) (wrapped[T], error) {
-					same(t, "input", got)
-					if tries.Add(1) == 1 {
-						return wrapped[T]{}, errors.New("in another process")
-					}
-					return wrapped[T]{V: got, List: []T{got, got}}, nil
-				}).Retry(2, engine.Fixed(time.Millisecond))
-				both := engine.Join2(a, again, func(a T, w wrapped[T]) wrapped[T] { w.List = append(w.List, a); return w })
-				end := engine.Step(b, "end", both, func(_ context.Context, got wrapped[T]) (wrapped[T], error) {
-					same(t, "part", got.V)
-					for i := range 3 {
-						same(t, fmt.Sprintf("element %d", i), got.List[i])
-					}
-					return got, nil
-				})
-				return engine.Pick(end, func(w wrapped[T]) T { return w.V })
-			})
-			h := newHost(t, engine.Config{}, r)
-			res := runTwice(t, place, h, r, v)
-			same(t, "result of the run", res.Value)
-			found, err := r.Find(t.Context(), h.Engine, res.RunID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			reloaded, err := found.Wait(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, "result after a reload", reloaded.Value)
-		})
-	}
-}
-
-// runTwice runs r to its end: by workers in two processes, the second of which
-// goes on after a pause of the first.
-func runTwice[In, Out any](t *testing.T, place string, h *host, r *engine.Reactor[In, Out], in In) engine.Result[Out] {
-	t.Helper()
-	if place == "here" {
-		res, err := r.Run(t.Context(), h.Engine, in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res
-	}
-	started, err := r.Start(t.Context(), h.Engine, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.beside(t, engine.Config{}, r).Drive(t.Context(), h.jobs.take()[0]); err != nil {
-		t.Fatal(err)
-	}
-	second := h.beside(t, engine.Config{}, r)
-	until(t, "the run has ended", func() bool {
-		if err := h.store.Wake(t.Context(), []string{started.ID}); err != nil {
-			t.Fatal(err)
-		}
-		second.drive(t)
-		return h.view(t, started.ID).Status.Final()
-	})
-	res, err := started.Wait(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res
-}
-
-// spec: C-21, C-42, C-50, C-98
-func TestZeroValuesAreValues(t *testing.T) {
-	t.Parallel()
-	zero := 0
-	keeps(t, "false", false)
-	keeps(t, "0", 0)
-	keeps(t, "empty string", "")
-	keeps(t, "empty list", []string{})
-	keeps(t, "nil list", []string(nil))
-	keeps(t, "list of zeros", []*int{nil, &zero})
-	keeps(t, "empty map", map[string]int{})
-	keeps(t, "nil map", map[string]int(nil))
-	keeps(t, "nil pointer", (*int)(nil))
-	keeps(t, "pointer to 0", &zero)
-	keeps[any](t, "nil", nil)
-	keeps[any](t, "false in an any", false)
-	keeps(t, "null", json.RawMessage("null"))
-	keeps(t, "nothing", struct{}{})
-	keeps(t, "0 of a type with a default", five{0})
-	keeps(t, "a default", five{5})
 }
 
 // unreadable is a type whose values can be stored and not be read back.
@@ -413,71 +280,6 @@ func TestSharedSteps(t *testing.T) {
 			if diff := cmp.Diff(c.want, s.calls); diff != "" {
 				t.Errorf("%s in %s (-want +got):\n%s", name, reactor, diff)
 			}
-		}
-	}
-}
-
-// spec: C-811
-func TestWhatAFingerprintIsMadeOf(t *testing.T) {
-	t.Parallel()
-	type settings struct {
-		name, first, second, third string
-		settle                     func(*engine.Builder, *engine.StepNode[string, string])
-		after                      bool
-		body                       func(context.Context, string) (string, error)
-	}
-	build := func(change func(*settings)) string {
-		s := settings{name: "prints", first: "a", second: "b", third: "c", settle: func(*engine.Builder, *engine.StepNode[string, string]) {}, body: up}
-		change(&s)
-		r := engine.MustDefine(s.name, func(b *engine.Builder, in engine.Ref[string]) engine.Ref[string] {
-			a := engine.Step(b, s.first, in, s.body)
-			s.settle(b, a)
-			other := told(b, s.second, in)
-			last := told(b, s.third, a)
-			if s.after {
-				last.After(other)
-			}
-			return last
-		})
-		if !strings.HasSuffix(r.Graph(), "fingerprint "+r.Fingerprint()+"\n") {
-			t.Errorf("the graph does not end with the fingerprint:\n%s", r.Graph())
-		}
-		return r.Fingerprint()
-	}
-	was := build(func(*settings) {})
-	for name, change := range map[string]func(*settings){
-		"a body": func(s *settings) { s.body = func(context.Context, string) (string, error) { return "", nil } },
-		"retries": func(s *settings) {
-			s.settle = func(_ *engine.Builder, n *engine.StepNode[string, string]) { n.Retry(7, nil) }
-		},
-		"time limits": func(s *settings) {
-			s.settle = func(b *engine.Builder, n *engine.StepNode[string, string]) {
-				n.Timeout(time.Hour)
-				b.Timeout(time.Minute)
-				b.Deadline(time.Hour)
-			}
-		},
-		"hooks": func(s *settings) {
-			s.settle = func(_ *engine.Builder, n *engine.StepNode[string, string]) {
-				n.Undo(func(context.Context, string, string) error { return nil }).Guard(func(context.Context, string) error { return nil })
-			}
-		},
-	} {
-		if build(change) != was {
-			t.Errorf("%s changed it", name)
-		}
-	}
-	for name, change := range map[string]func(*settings){
-		"the reactor's name": func(s *settings) { s.name = "reprints" },
-		"a node's name":      func(s *settings) { s.first = "x" },
-		"the order of nodes": func(s *settings) { s.second, s.third = "c", "b" },
-		"a dependency":       func(s *settings) { s.after = true },
-		"the version": func(s *settings) {
-			s.settle = func(b *engine.Builder, _ *engine.StepNode[string, string]) { b.Version(2) }
-		},
-	} {
-		if build(change) == was {
-			t.Errorf("%s did not change it", name)
 		}
 	}
 }

@@ -54,6 +54,15 @@ func TestNothingIsStoredAfterTheRelease(t *testing.T) {
 		<-stops.at
 	}
 	first.stop()
+	for i, want := range []string{ // of those that were cut off, what they had come to
+		"a running", "a done, b running", "a done, b done, c running",
+		"a done, b done, c failed", "a done, b done undo completed, c failed compensate skipped",
+	} {
+		got := one[string](t, pool, `select coalesce(string_agg(concat_ws(' ', path, state, hook, hook_state), ', ' order by path), '') from reactor.nodes where run_id = $1`, handles[i+1].ID)
+		if got != want {
+			t.Errorf("run %d was given up with %q stored, want %q", i+1, got, want)
+		}
+	}
 	newPeer(t, url, engine.Config{}, goesOn.r)
 	for _, h := range handles {
 		final(t, eng, h.ID)
