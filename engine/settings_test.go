@@ -211,7 +211,9 @@ func TestLimitsOfHooksAndPauses(t *testing.T) {
 			RetryIf(func(error) bool { return true })
 	})
 	h := newHost(t, config, r)
-	_, err := r.Run(t.Context(), h.Engine, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // rather than an hour
+	defer cancel()
+	_, err := r.Run(ctx, h.Engine, 1)
 	if failure := failureIn(t, err); len(failure.Rollback) != 1 || failure.Rollback[0].Reason != "timed_out" || !strings.Contains(err.Error(), "a timed out after 15ms") {
 		t.Errorf("%v", err)
 	}
