@@ -181,7 +181,7 @@ func (x *execution) settle(ctx context.Context, fr *frame, n *node, row *NodeRow
 	row.Begun = row.Begun || v.begun
 	switch {
 	case v.cut != nil:
-		return x.cut(ctx, fr, n, row, v), true
+		return x.cut(fr, n, row, v), true
 	case v.err != nil:
 		return x.failed(ctx, n, row, v)
 	}
@@ -239,9 +239,8 @@ func (x *execution) isLast(fr *frame, n *node) bool {
 }
 
 // cut ends the execution of a run whose body was interrupted.
-func (x *execution) cut(ctx context.Context, fr *frame, n *node, row *NodeRow, v verdict) ending {
+func (x *execution) cut(fr *frame, n *node, row *NodeRow, v verdict) ending {
 	change := NodeChange{NodeRow: *row, Took: v.took}
-	change.Failure = x.sealFailure(x.nodeFailure(n, row, v))
 	x.causes[row.Path] = v.raw
 	switch {
 	case errors.Is(context.Cause(x.life), ErrLeaseLost):
@@ -251,10 +250,9 @@ func (x *execution) cut(ctx context.Context, fr *frame, n *node, row *NodeRow, v
 		if !row.Begun {
 			return x.abort(nil)
 		}
-		change.State = NodeOpen
+		change.State, change.Failure = NodeOpen, x.sealFailure(x.nodeFailure(n, row, v))
 		return x.abort([]NodeChange{change})
 	}
-	change.Failure = nil
 	return x.handBack(fr, n, &change)
 }
 

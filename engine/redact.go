@@ -2,9 +2,7 @@ package engine
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"net/url"
 	"reflect"
@@ -160,13 +158,6 @@ func occurrences(text, secret string) []jsonSpan {
 		from++
 	}
 	return found
-}
-
-// shortHash stands for a key that is made from a redacted field: the same
-// wherever that key is shown.
-func shortHash(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return "#" + hex.EncodeToString(sum[:4])
 }
 
 var redactionCache sync.Map // reflect.Type to redaction
