@@ -275,3 +275,42 @@ func TestCloseThatCannotWait(t *testing.T) {
 	}
 	eventually(t, "another process finishes it", func() bool { v, _ := other.Get(t.Context(), run); return v.Status == engine.Completed })
 }
+
+// What a dead owner may have been running counts as begun: a guard hook that
+// refuses it afterwards fails a step that has to be compensated.
+// spec: C-983
+func TestRefusedAfterATakeOver(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	at, compensated := make(chan context.Context, 1), make(chan int, 1)
+	r := engine.MustDefine("refused", func(b *engine.Builder, in engine.Ref[int]) engine.Ref[int] {
+		return engine.Step(b, "a", in, func(ctx context.Context, n int) (int, error) {
+			at <- ctx
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		}).Guard(func(ctx context.Context, _ int) error {
+			if engine.RunFrom(ctx).Recovery > 0 {
+				return errors.New("not a second time")
+			}
+			return nil
+		}).Compensate(func(_ context.Context, in int, _ error) error { compensated <- in; return nil })
+	})
+	eng, _ := open(t, pool, engine.Config{}, r)
+	h, err := r.Start(t.Context(), eng, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-at
+	change(t, pool, `delete from reactor.processes`)
+	if _, err := h.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "not a second time") {
+		t.Fatal(err)
+	}
+	select {
+	case in := <-compensated:
+		if in != 7 {
+			t.Errorf("compensated with %d", in)
+		}
+	default:
+		t.Error("the body that was cut off is not compensated")
+	}
+}
